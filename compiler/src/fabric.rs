@@ -1,0 +1,70 @@
+//! A topology with what a builder wants to know about it: its shape, and how its traffic is routed.
+
+use std::sync::Arc;
+
+use rondo_ir::index::NodeId;
+use rondo_ir::schedule::Route;
+use rondo_ir::topology::{Configuration, Topology};
+
+/// The structure of a topology, where there is one that algorithms can use.
+///
+/// Ranks are the compute nodes in node order unless the job places them otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Compute nodes in a cycle, each linked to the next and, if `both`, back.
+    Ring {
+        /// Whether links run both ways.
+        both: bool,
+    },
+    /// A torus; node number = Σ xᵢ·Π_{j<i} sides\[j\] (the first dimension grows fastest).
+    Torus {
+        /// Sides, each at least 1; a side of 2 has two parallel links each way.
+        sides: Vec<u32>,
+    },
+    /// As a torus, without wrap-around.
+    Grid {
+        /// Sides.
+        sides: Vec<u32>,
+    },
+    /// A link between every ordered pair.
+    Mesh,
+    /// All compute nodes on one switch.
+    Switch,
+    /// 2^d nodes; u and u ⊕ 2^i are linked.
+    Hypercube {
+        /// d.
+        dimensions: u32,
+    },
+    /// A tree of switches.
+    Clos {
+        /// Compute nodes below one switch of each tier, from the lowest tier up.
+        subtree: Vec<u32>,
+    },
+    /// Machines with accelerators: compute node number = machine · `per_host` + index.
+    Hosts {
+        /// Accelerators a machine.
+        per_host: u32,
+    },
+    /// Nothing known.
+    General,
+}
+
+/// Finds the way between two compute nodes.
+pub trait Router: Send + Sync + std::fmt::Debug {
+    /// The route from `src` to `dst` over forwarding nodes and links that are up; `None` if there is none.
+    /// Deterministic. `src` and `dst` differ.
+    fn route(&self, src: NodeId, dst: NodeId) -> Option<Route>;
+}
+
+/// A topology, its shape and its routing.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// The topology.
+    pub topology: Arc<Topology>,
+    /// Its structure.
+    pub shape: Shape,
+    /// Its routing.
+    pub router: Arc<dyn Router>,
+    /// Initial configuration of each device.
+    pub circuits: Vec<Configuration>,
+}

@@ -1,0 +1,13 @@
+//! From a job to a schedule to a program: frontends, topologies, builders, cost, passes, lowering.
+//!
+//! Nothing here judges its own work: `rondo-verify` reads the result and trusts nothing that built it.
+
+pub mod fabric;
+
+use rondo_ir::diagnostic::CodeEntry;
+
+/// The codes of this crate, for `rondo explain`.
+#[must_use]
+pub fn codes() -> Vec<CodeEntry> {
+    Vec::new()
+}
