@@ -3,6 +3,8 @@
 //! Nothing here judges its own work: `rondo-verify` reads the result and trusts nothing that built it.
 
 pub mod fabric;
+pub mod span;
+pub mod topology;
 
 use rondo_ir::diagnostic::CodeEntry;
 

@@ -1,0 +1,3 @@
+//! Topologies: what they are described by, generators, presets and importers.
+
+pub mod spec;
