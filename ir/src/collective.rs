@@ -769,10 +769,19 @@ impl<'a> Layout<'a> {
             buffer => {
                 place.slot() < self.slots(position, buffer)
                     || (self.collective.in_place
+                        && self.has_one_name()
                         && buffer == Buffer::Output
                         && place.slot() < self.in_place_slots(position))
             }
         }
+    }
+
+    /// Whether all of an in-place buffer is called output: input slots map to output slots of the same number.
+    const fn has_one_name(&self) -> bool {
+        matches!(
+            self.collective.kind,
+            CollectiveKind::AllReduce | CollectiveKind::Broadcast { .. } | CollectiveKind::Reduce { .. }
+        )
     }
 
     /// Slots of the one buffer of an in-place call, under its canonical name.
@@ -975,6 +984,21 @@ mod tests {
         let c = collective(CollectiveKind::ReduceScatter, 3, 4 * 17, true);
         let layout = c.layout(2).unwrap();
         assert_eq!(layout.canonical(2, Place::output(1)), Place::input(5));
+    }
+
+    #[test]
+    fn an_in_place_buffer_has_no_more_slots_than_its_larger_name() {
+        let c = collective(CollectiveKind::ReduceScatter, 3, 48, true);
+        let layout = c.layout(2).unwrap();
+        assert!(layout.contains(1, Place::output(1)) && layout.contains(1, Place::input(5)));
+        assert!(!layout.contains(1, Place::output(2)), "o[0..2] is all that the call returns");
+        let c = collective(CollectiveKind::Gather { root: 0 }, 3, 48, true);
+        let layout = c.layout(2).unwrap();
+        assert!(layout.contains(1, Place::input(1)) && !layout.contains(1, Place::output(0)), "only the root has one");
+        let c = collective(CollectiveKind::Broadcast { root: 0 }, 3, 48, true);
+        let layout = c.layout(2).unwrap();
+        assert!(layout.contains(1, Place::input(1)) && layout.contains(1, Place::output(1)));
+        assert!(!layout.contains(1, Place::input(2)));
     }
 
     #[test]

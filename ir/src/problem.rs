@@ -245,10 +245,10 @@ impl Problem {
         &self.groups[group.index()]
     }
 
-    /// The rank's position in the group, if it takes part.
+    /// The rank's position in the group, if both exist and it takes part.
     #[must_use]
     pub fn position(&self, group: GroupId, rank: RankId) -> Option<u32> {
-        self.positions[group.index()][rank.index()]
+        *self.positions.get(group.index())?.get(rank.index())?
     }
 
     /// The layout of the group's collective at a chunk count.

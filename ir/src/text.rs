@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use crate::collective::Place;
-use crate::index::{FlowId, RankId, StepId};
+use crate::collective::{Buffer, Place};
+use crate::index::{FlowId, GroupId, RankId, StepId};
 use crate::problem::Problem;
 use crate::program::{Connection, Operation, OperationKind};
 use crate::schedule::{Flow, FlowOp, PathKind, Schedule};
@@ -29,16 +29,37 @@ fn local_range(place: Place, count: u32) -> String {
 /// Elements of one slot, scratch included; 0 if it does not exist.
 #[must_use]
 pub fn slot_elements(problem: &Problem, schedule: &Schedule, flow: &Flow, rank: RankId, place: Place) -> u64 {
+    range_elements(problem, schedule, flow.group, rank, place, 1)
+}
+
+/// Elements of `count` slots from `place` on, scratch included; slots that do not exist count as 0.
+#[must_use]
+pub fn range_elements(
+    problem: &Problem,
+    schedule: &Schedule,
+    group: GroupId,
+    rank: RankId,
+    place: Place,
+    count: u32,
+) -> u64 {
     let find = || {
-        let position = problem.position(flow.group, rank)?;
-        let chunks = *schedule.chunks.get(flow.group.index())?;
-        let layout = problem.layout(flow.group, chunks).ok()?;
-        if place.buffer() == crate::collective::Buffer::Scratch {
-            let scratch = schedule.scratch.get(flow.group.index())?;
-            let &(like, like_place) = scratch.like.get(position as usize)?.get(place.slot() as usize)?;
-            return Some(layout.elements(like, like_place));
-        }
-        Some(layout.elements(position, place))
+        let position = problem.position(group, rank)?;
+        let chunks = *schedule.chunks.get(group.index())?;
+        let layout = problem.layout(group, chunks).ok()?;
+        let scratch = schedule.scratch.get(group.index()).and_then(|s| s.like.get(position as usize));
+        let end = match place.buffer() {
+            Buffer::Scratch => u64::try_from(scratch?.len()).ok()?,
+            buffer => u64::from(layout.slots(position, Buffer::Input).max(layout.slots(position, buffer))),
+        };
+        let slots = u64::from(place.slot())..end.min(u64::from(place.slot()) + u64::from(count));
+        let elements = slots.filter_map(|slot| u32::try_from(slot).ok()).map(|slot| match place.buffer() {
+            Buffer::Scratch => match scratch.and_then(|like| like.get(slot as usize)) {
+                Some(&(like, place)) if like < layout.collective().ranks() => layout.elements(like, place),
+                _ => 0,
+            },
+            buffer => layout.elements(position, Place::new(buffer, slot)),
+        });
+        Some(elements.fold(0, u64::saturating_add))
     };
     find().unwrap_or(0)
 }
@@ -46,10 +67,7 @@ pub fn slot_elements(problem: &Problem, schedule: &Schedule, flow: &Flow, rank: 
 /// The flow as one line.
 #[must_use]
 pub fn flow_line(problem: &Problem, schedule: &Schedule, step: StepId, id: FlowId, flow: &Flow) -> String {
-    let elements: u64 = (0..flow.count)
-        .filter(|&i| u64::from(flow.src_place.slot()) + u64::from(i) < u64::from(Place::SLOT_LIMIT))
-        .map(|i| slot_elements(problem, schedule, flow, flow.src, flow.src_place.offset(i)))
-        .sum();
+    let elements = range_elements(problem, schedule, flow.group, flow.src, flow.src_place, flow.count);
     let dtype = problem.groups().get(flow.group.index()).map_or(0, |g| g.collective().dtype().bytes());
     let op = match flow.op {
         FlowOp::Copy => "copy",
