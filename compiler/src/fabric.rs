@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rondo_ir::index::NodeId;
+use rondo_ir::index::{LinkId, NodeId};
 use rondo_ir::schedule::Route;
 use rondo_ir::topology::{Configuration, Topology};
 
@@ -56,6 +56,42 @@ pub trait Router: Send + Sync + std::fmt::Debug {
     fn route(&self, src: NodeId, dst: NodeId) -> Option<Route>;
 }
 
+/// What a link is made of: for reports only, nothing is decided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Nothing known: a link of a generated or described topology.
+    Link,
+    /// NVLink, between accelerators or to an NVSwitch.
+    NvLink,
+    /// AMD's Infinity Fabric between accelerators.
+    Xgmi,
+    /// NVLink-C2C between a processor and its accelerator.
+    C2c,
+    /// PCI Express.
+    Pcie,
+    /// Between the processors of a machine (UPI, Infinity Fabric, X-Bus).
+    Socket,
+    /// Between machines: a cable of a network adapter or of a network switch.
+    Network,
+}
+
+impl LinkKind {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::NvLink => "NVLink",
+            Self::Xgmi => "xGMI",
+            Self::C2c => "C2C",
+            Self::Pcie => "PCIe",
+            Self::Socket => "between sockets",
+            Self::Network => "network",
+        }
+    }
+}
+
 /// A topology, its shape and its routing.
 #[derive(Clone, Debug)]
 pub struct Fabric {
@@ -67,4 +103,20 @@ pub struct Fabric {
     pub router: Arc<dyn Router>,
     /// Initial configuration of each device.
     pub circuits: Vec<Configuration>,
+    /// What each link is made of, by [`LinkId`]; empty if all are [`LinkKind::Link`].
+    pub kinds: Vec<LinkKind>,
+}
+
+impl Fabric {
+    /// A fabric without circuits whose links are of no particular kind.
+    #[must_use]
+    pub fn new(topology: Arc<Topology>, shape: Shape, router: Arc<dyn Router>) -> Self {
+        Self { topology, shape, router, circuits: Vec::new(), kinds: Vec::new() }
+    }
+
+    /// What the link is made of.
+    #[must_use]
+    pub fn kind(&self, link: LinkId) -> LinkKind {
+        self.kinds.get(link.index()).copied().unwrap_or(LinkKind::Link)
+    }
 }

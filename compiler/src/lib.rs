@@ -11,5 +11,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    Vec::new()
+    topology::error::CODES.to_vec()
 }
