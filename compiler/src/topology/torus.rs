@@ -277,8 +277,7 @@ mod tests {
     use crate::topology::testing::{all_pairs, check_routes, diameter, link};
 
     fn build(sides: &[u32]) -> Fabric {
-        torus(&TorusParams { sides: sides.to_vec(), capacity: rate(50), latency: Delay::from_nanoseconds(1000) })
-            .unwrap()
+        torus(sides, link(50)).unwrap()
     }
 
     /// Expected values of `golden/a_torus_shapes.json`: shape, n, exact diameter, largest all-to-all load in eighths.
