@@ -4,8 +4,10 @@
 
 use rondo_ir::diagnostic::CodeEntry;
 
+pub mod json;
+
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    Vec::new()
+    json::CODES.to_vec()
 }
