@@ -6,6 +6,22 @@
 //! when every check that decides was finished and none found a fault; [`Verified`] has private fields and is made
 //! nowhere but here, so whoever holds one holds the proof together with the problem it is about.
 
+mod codes;
+mod dependencies;
+mod findings;
+mod form;
+mod paths;
+mod places;
+mod price;
+mod replay;
+mod schedule;
+mod symmetry;
+mod values;
+mod witness;
+
+pub use price::{Price, PriceError, StepPrice, price};
+pub use schedule::{Options, verify_schedule};
+
 use std::sync::Arc;
 
 use rondo_ir::collective::Collective;
@@ -120,5 +136,5 @@ impl<T> Verified<T> {
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    Vec::new()
+    codes::CODES.to_vec()
 }

@@ -1,0 +1,834 @@
+//! Exact symbolic execution of schedules.
+//!
+//! # Definition
+//! A value is a multiset of contributions, the initial contents of input slots. σ maps places, under their canonical names, to
+//! values or to *undefined*; at the start each input slot holds its own contribution once and all else is undefined. A
+//! round is a step, or with explicit dependencies one flow (every order that they allow gives the same, see
+//! [`crate::dependencies`]). A round with flows F maps σ to σ′:
+//!
+//! - v(f, i) = σ(source place + i), for an aggregation the sum over its sources; undefined is a fault (`no-undefined-read`);
+//! - σ′(p) = v if one copy writes p; σ(p) + Σ v if only reductions do, where undefined σ(p) is a fault (`no-undefined-read`);
+//!   a copy and any other write of p is a fault, and so is a write of a read-only input (`no-conflict`);
+//! - σ′(p) = σ(p) otherwise.
+//!
+//! The schedule `completes` if at the end each output place with a postcondition holds exactly that multiset. For idempotent
+//! operators counts above one are one, on both sides.
+//!
+//! # How it is computed
+//! Whether a place is defined, and who writes it, does not depend on values: one pass in schedule order ([`flow_pass`]) decides
+//! `no-conflict` and `no-undefined-read`. The same pass joins, with union-find over contributions, all that ever meet in one
+//! value, so that every version of a place belongs to one *component*. No value holds contributions of two components, so
+//! each is replayed by itself, in parallel, with bit sets over its own contributions ([`crate::values`]): memory is bounded by
+//! the flows and one component a thread.
+
+use rayon::prelude::*;
+use rondo_ir::collective::{Buffer, CollectiveKind, Contribution, Expected, Place};
+use rondo_ir::diagnostic::Diagnostic;
+use rondo_ir::index::{FlowId, StepId};
+use rondo_ir::problem::Problem;
+use rondo_ir::schedule::{Flow, FlowOp, FlowSet, PathKind, Schedule};
+use rondo_ir::text;
+
+use crate::codes::Code;
+use crate::findings::Findings;
+use crate::places::{Located, Places};
+use crate::values::{LocalMap, Values};
+use crate::witness;
+
+/// What the replay found.
+pub(crate) struct Replay {
+    /// Faults of `no-conflict`.
+    pub conflicts: Findings,
+    /// Faults of `no-undefined-read`.
+    pub undefined: Findings,
+    /// Faults of `completes`.
+    pub incomplete: Findings,
+    /// Why something could not be decided.
+    pub undecided: Option<String>,
+    /// Slot transfers, components and places, for the report.
+    pub transfers: usize,
+    /// See `transfers`.
+    pub components: usize,
+}
+
+/// How one slot arrives at its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Replaces.
+    Copy,
+    /// Adds.
+    Reduce,
+    /// A further source of an aggregation: adds to what its first source has just written or added.
+    More,
+}
+
+/// One slot that a flow moves, in place numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub src: u32,
+    pub dst: u32,
+    /// Round · 2 + (1 if it adds).
+    tag: u32,
+}
+
+impl Unit {
+    pub fn round(self) -> u32 {
+        self.tag >> 1
+    }
+
+    pub fn adds(self) -> bool {
+        self.tag & 1 == 1
+    }
+}
+
+/// Flows that run at once.
+pub(crate) struct Round<'a> {
+    /// 1, 2, …
+    pub number: u32,
+    pub step: StepId,
+    /// Number of the first of its flows.
+    pub first: usize,
+    pub flows: &'a [Flow],
+}
+
+/// Visits the rounds of a schedule in order.
+pub(crate) fn rounds(schedule: &Schedule, mut visit: impl FnMut(Round<'_>)) {
+    let mut first = 0;
+    let mut number = 0;
+    let mut orbit = Vec::new();
+    for (index, step) in schedule.steps.iter().enumerate() {
+        let step_id = StepId::new(index);
+        let flows = match &step.flows {
+            FlowSet::Rows(rows) => rows.as_slice(),
+            FlowSet::Orbits { .. } => {
+                orbit.clear();
+                orbit.extend(schedule.flows(step_id));
+                orbit.as_slice()
+            }
+        };
+        if schedule.dependencies.is_some() {
+            for flow in flows {
+                number += 1;
+                visit(Round { number, step: step_id, first, flows: std::slice::from_ref(flow) });
+                first += 1;
+            }
+        } else {
+            number += 1;
+            visit(Round { number, step: step_id, first, flows });
+            first += flows.len();
+        }
+    }
+}
+
+/// Visits the slots that a well-formed flow moves: (source, destination, kind).
+pub(crate) fn units(places: &Places<'_>, schedule: &Schedule, flow: &Flow, mut visit: impl FnMut(u32, u32, Kind)) {
+    let kind = match flow.op {
+        FlowOp::Copy => Kind::Copy,
+        FlowOp::Reduce => Kind::Reduce,
+    };
+    let at = |rank, place| places.of(flow.group, rank).known(place);
+    let mut span = |src: u32, dst: u32, kind| {
+        for i in 0..flow.count {
+            visit(src + i, dst + i, kind);
+        }
+    };
+    match flow.path.kind() {
+        PathKind::Local | PathKind::Route(_) => {
+            span(at(flow.src, flow.src_place), at(flow.dst, flow.dst_place), kind);
+        }
+        PathKind::Multicast(tree) => {
+            let src = at(flow.src, flow.src_place);
+            for &leaf in schedule.paths.get_tree(tree).map_or(&[][..], |t| &t.leaves) {
+                span(src, at(leaf, flow.dst_place), kind);
+            }
+        }
+        PathKind::Aggregate(tree) => {
+            let dst = at(flow.dst, flow.dst_place);
+            for (index, &leaf) in schedule.paths.get_tree(tree).map_or(&[][..], |t| &t.leaves).iter().enumerate() {
+                span(at(leaf, flow.src_place), dst, if index == 0 { kind } else { Kind::More });
+            }
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// The value of a place after a fault: read without further complaint.
+const POISON: u32 = u32::MAX - 1;
+
+#[derive(Clone, Copy)]
+struct Cell {
+    /// A contribution (the number of its place) that the value there contains, or `NONE` or `POISON`.
+    node: u32,
+    /// Round · 2 + (1 if a copy) of the last write. Once the pass is over: component of the contribution of this number.
+    stamp: u32,
+}
+
+struct FlowPass {
+    cells: Vec<Cell>,
+    /// Union-find over contributions, by the number of their place; `NONE` where there is none.
+    parent: Vec<u32>,
+    /// Per unit: a contribution that its source holds.
+    handles: Vec<u32>,
+}
+
+fn find(parent: &mut [u32], mut node: u32) -> u32 {
+    while parent[node as usize] != node {
+        let above = parent[parent[node as usize] as usize];
+        parent[node as usize] = above;
+        node = above;
+    }
+    node
+}
+
+/// The smaller number stays the root, so that components come in the order of their first contribution.
+fn union(parent: &mut [u32], a: u32, b: u32) -> u32 {
+    let (a, b) = (find(parent, a), find(parent, b));
+    let (low, high) = (a.min(b), a.max(b));
+    parent[high as usize] = low;
+    low
+}
+
+/// Replays a well-formed schedule.
+pub(crate) fn replay(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    options: &crate::schedule::Options,
+) -> Replay {
+    let limit = options.findings;
+    let mut result = Replay {
+        conflicts: Findings::new(limit),
+        undefined: Findings::new(limit),
+        incomplete: Findings::new(limit),
+        undecided: None,
+        transfers: 0,
+        components: 0,
+    };
+    let transfers = match transfers(schedule) {
+        Some(count) if count <= options.transfers => count,
+        count => {
+            let given = count.map_or("more than 2^64".to_owned(), |count| count.to_string());
+            result.undecided = Some(format!("{given} slots move, but the limit is {}", options.transfers));
+            return result;
+        }
+    };
+    let Ok(transfers) = usize::try_from(transfers) else { return result };
+    if u32::MAX as usize >> 2 < schedule.steps.len() {
+        result.undecided = Some(format!("{} steps are more than can be numbered", schedule.steps.len()));
+        return result;
+    }
+    if problem.groups().iter().any(|group| has_endless_count(group.collective().kind())) {
+        result.undecided = Some(format!("the collective asks for a count of {} or more", u64::MAX));
+        return result;
+    }
+    result.transfers = transfers;
+    let pass = flow_pass(problem, schedule, places, transfers, &mut result);
+    if !result.conflicts.is_empty() || !result.undefined.is_empty() {
+        result.undecided = Some("values are not defined after the faults above".to_owned());
+        return result;
+    }
+    complete(problem, schedule, places, options, pass, &mut result);
+    result
+}
+
+/// Counts are kept up to 2⁶⁴ − 2; a condition that asks for more cannot be decided.
+fn has_endless_count(kind: &CollectiveKind) -> bool {
+    let CollectiveKind::Custom(custom) = kind else { return false };
+    let sums = custom
+        .output
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|list| list.iter().fold(0_u64, |sum, &(_, count)| sum.saturating_add(count)));
+    sums.max() == Some(u64::MAX)
+}
+
+/// Slots that move, over all flows; `None` if they overflow.
+fn transfers(schedule: &Schedule) -> Option<u64> {
+    let mut sum = 0_u64;
+    for (_, flow) in schedule.all_flows() {
+        let ends = match flow.path.kind() {
+            PathKind::Local | PathKind::Route(_) => 1,
+            PathKind::Multicast(tree) | PathKind::Aggregate(tree) => {
+                schedule.paths.get_tree(tree).map_or(0, |t| t.leaves.len()) as u64
+            }
+        };
+        sum = sum.checked_add(ends.checked_mul(u64::from(flow.count))?)?;
+    }
+    Some(sum)
+}
+
+/// Decides `no-conflict` and `no-undefined-read`, and joins contributions that meet.
+fn flow_pass(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    transfers: usize,
+    result: &mut Replay,
+) -> FlowPass {
+    let mut cells = vec![Cell { node: NONE, stamp: 0 }; places.total()];
+    let mut parent = vec![NONE; places.total()];
+    for (_, _, at) in places.positions() {
+        for slot in 0..at.inputs {
+            let number = at.known(Place::input(slot));
+            cells[number as usize].node = number;
+            parent[number as usize] = number;
+        }
+    }
+    let read_only: Vec<bool> =
+        problem.groups().iter().map(|g| !g.collective().in_place() && !g.collective().input_writable()).collect();
+    let mut handles: Vec<u32> = Vec::with_capacity(transfers);
+    rounds(schedule, |round| {
+        let start = handles.len();
+        for (index, flow) in round.flows.iter().enumerate() {
+            units(places, schedule, flow, |src, _, _| {
+                let node = cells[src as usize].node;
+                if node == NONE {
+                    handles.push(POISON);
+                    report_read(problem, schedule, places, &round, index, src, &mut result.undefined);
+                } else {
+                    handles.push(node);
+                }
+            });
+        }
+        let mut unit = start;
+        let stamp = round.number << 1;
+        for (index, flow) in round.flows.iter().enumerate() {
+            if flow.dst_place.buffer() == Buffer::Input && read_only[flow.group.index()] {
+                report_read_only(problem, schedule, &round, index, &mut result.conflicts);
+            }
+            units(places, schedule, flow, |_, dst, kind| {
+                let node = handles[unit];
+                unit += 1;
+                let cell = &mut cells[dst as usize];
+                let written = cell.stamp >> 1 == round.number;
+                let conflict = match kind {
+                    Kind::Copy => written,
+                    Kind::Reduce => written && cell.stamp & 1 == 1,
+                    Kind::More => false,
+                };
+                if conflict {
+                    let fresh = cell.node != POISON;
+                    *cell = Cell { node: POISON, stamp: stamp | 1 };
+                    if fresh {
+                        report_conflict(problem, schedule, places, &round, index, dst, &mut result.conflicts);
+                    }
+                    return;
+                }
+                match kind {
+                    Kind::Copy => *cell = Cell { node, stamp: stamp | 1 },
+                    Kind::Reduce | Kind::More => {
+                        if kind == Kind::Reduce {
+                            cell.stamp = stamp;
+                        }
+                        if cell.node == NONE {
+                            cell.node = POISON;
+                            report_reduce(problem, schedule, places, &round, index, dst, &mut result.undefined);
+                        } else if cell.node == POISON || node == POISON {
+                            cell.node = POISON;
+                        } else if cell.node != node {
+                            cell.node = union(&mut parent, cell.node, node);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    FlowPass { cells, parent, handles }
+}
+
+fn line_of(problem: &Problem, schedule: &Schedule, round: &Round<'_>, index: usize) -> String {
+    text::flow_line(problem, schedule, round.step, FlowId::new(round.first + index), &round.flows[index])
+}
+
+fn place_name(places: &Places<'_>, number: u32) -> String {
+    let (rank, place) = places.name(number);
+    format!("{rank}.{place}")
+}
+
+fn report_read(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    round: &Round<'_>,
+    index: usize,
+    src: u32,
+    findings: &mut Findings,
+) {
+    if !findings.has_room() {
+        findings.skip(1);
+        return;
+    }
+    let message = format!(
+        "{} is undefined when f{} in step {} reads it",
+        place_name(places, src),
+        round.first + index,
+        round.step
+    );
+    let mut finding = Diagnostic::error(Code::UndefinedRead.as_str(), message)
+        .note(format!("the flow is {}", line_of(problem, schedule, round, index)));
+    finding = match first_write(problem, schedule, places, src, round.number) {
+        Some(line) => finding.note(format!("too late, it is first written by {line}")),
+        None => finding.note("no flow writes it".to_owned()),
+    };
+    findings.add(finding);
+}
+
+/// The first flow from that round on that writes the place.
+fn first_write(problem: &Problem, schedule: &Schedule, places: &Places<'_>, place: u32, from: u32) -> Option<String> {
+    let mut found = None;
+    rounds(schedule, |round| {
+        if found.is_some() || round.number < from {
+            return;
+        }
+        for (index, flow) in round.flows.iter().enumerate() {
+            let mut writes = false;
+            units(places, schedule, flow, |_, dst, _| writes |= dst == place);
+            if writes {
+                found = Some(line_of(problem, schedule, &round, index));
+                return;
+            }
+        }
+    });
+    found
+}
+
+fn report_reduce(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    round: &Round<'_>,
+    index: usize,
+    dst: u32,
+    findings: &mut Findings,
+) {
+    if !findings.has_room() {
+        findings.skip(1);
+        return;
+    }
+    let message = format!(
+        "{} is undefined when f{} in step {} adds to it",
+        place_name(places, dst),
+        round.first + index,
+        round.step
+    );
+    findings.add(
+        Diagnostic::error(Code::UndefinedReduce.as_str(), message)
+            .note(format!("the flow is {}", line_of(problem, schedule, round, index)))
+            .help("make the first flow that writes the place a copy".to_owned()),
+    );
+}
+
+fn report_read_only(problem: &Problem, schedule: &Schedule, round: &Round<'_>, index: usize, findings: &mut Findings) {
+    if !findings.has_room() {
+        findings.skip(1);
+        return;
+    }
+    let flow = &round.flows[index];
+    let target = text::place_range(flow.dst, flow.dst_place, flow.count);
+    findings.add(
+        Diagnostic::error(
+            Code::ReadOnly.as_str(),
+            format!("f{} in step {} writes {target}, which is read-only", round.first + index, round.step),
+        )
+        .note(format!("the flow is {}", line_of(problem, schedule, round, index)))
+        .help("write to output or scratch, or let the job say that its input may be overwritten".to_owned()),
+    );
+}
+
+fn report_conflict(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    round: &Round<'_>,
+    index: usize,
+    dst: u32,
+    findings: &mut Findings,
+) {
+    if !findings.has_room() {
+        findings.skip(1);
+        return;
+    }
+    let other = (0..index).find(|&other| {
+        let mut writes = false;
+        units(places, schedule, &round.flows[other], |_, place, _| writes |= place == dst);
+        writes
+    });
+    let name = place_name(places, dst);
+    let number = round.first + index;
+    let message = match other {
+        Some(other) => {
+            format!("f{} and f{number} both write {name} in step {}", round.first + other, round.step)
+        }
+        None => format!("f{number} writes {name} twice in step {}", round.step),
+    };
+    let mut finding = Diagnostic::error(Code::Conflict.as_str(), message);
+    for flow in other.into_iter().chain([index]) {
+        finding = finding.note(format!("the flow is {}", line_of(problem, schedule, round, flow)));
+    }
+    findings.add(finding.help("move one of them to a later step".to_owned()));
+}
+
+/// Everything that the components need, sorted by component.
+pub(crate) struct Sorted {
+    units: Vec<Unit>,
+    unit_start: Vec<usize>,
+    keys: Vec<u32>,
+    key_start: Vec<u32>,
+    cells: Vec<Cell>,
+}
+
+impl Sorted {
+    /// Number of components.
+    pub fn len(&self) -> usize {
+        self.unit_start.len() - 1
+    }
+
+    /// Its units in schedule order.
+    pub fn units(&self, component: usize) -> &[Unit] {
+        &self.units[self.unit_start[component]..self.unit_start[component + 1]]
+    }
+
+    /// Its contributions, as place numbers, ascending.
+    pub fn keys(&self, component: usize) -> &[u32] {
+        &self.keys[self.key_start[component] as usize..self.key_start[component + 1] as usize]
+    }
+
+    /// The component that the place belongs to at the end.
+    fn final_component(&self, place: u32) -> Option<usize> {
+        let node = self.cells[place as usize].node;
+        (node != NONE).then(|| self.cells[node as usize].stamp as usize)
+    }
+}
+
+fn sort(schedule: &Schedule, places: &Places<'_>, pass: FlowPass) -> Sorted {
+    let FlowPass { mut cells, mut parent, mut handles } = pass;
+    let mut components = 0_u32;
+    let mut key_start: Vec<u32> = vec![0];
+    for place in 0..parent.len() {
+        if parent[place] == NONE {
+            continue;
+        }
+        // Places fit 32 bits; a root comes before all that it stands for.
+        let root = find(&mut parent, place as u32) as usize;
+        if root == place {
+            cells[place].stamp = components;
+            components += 1;
+            key_start.push(0);
+        } else {
+            cells[place].stamp = cells[root].stamp;
+        }
+        key_start[cells[place].stamp as usize + 1] += 1;
+    }
+    for component in 0..components as usize {
+        key_start[component + 1] += key_start[component];
+    }
+    let mut next = key_start.clone();
+    let mut keys = vec![0_u32; key_start[components as usize] as usize];
+    for place in 0..parent.len() {
+        if parent[place] != NONE {
+            let slot = &mut next[cells[place].stamp as usize];
+            keys[*slot as usize] = place as u32;
+            *slot += 1;
+        }
+    }
+    drop((parent, next));
+    let mut unit_start = vec![0_usize; components as usize + 1];
+    for handle in &mut handles {
+        *handle = cells[*handle as usize].stamp;
+        unit_start[*handle as usize + 1] += 1;
+    }
+    for component in 0..components as usize {
+        unit_start[component + 1] += unit_start[component];
+    }
+    let mut next = unit_start.clone();
+    let mut units_sorted = vec![Unit { src: 0, dst: 0, tag: 0 }; handles.len()];
+    let mut at = 0;
+    rounds(schedule, |round| {
+        for flow in round.flows {
+            units(places, schedule, flow, |src, dst, kind| {
+                let slot = &mut next[handles[at] as usize];
+                units_sorted[*slot] = Unit { src, dst, tag: round.number << 1 | u32::from(kind != Kind::Copy) };
+                *slot += 1;
+                at += 1;
+            });
+        }
+    });
+    Sorted { units: units_sorted, unit_start, keys, key_start, cells }
+}
+
+/// Wrong output places of one component.
+pub(crate) struct Wrong {
+    pub component: usize,
+    /// The first ones.
+    pub places: Vec<u32>,
+    /// All.
+    pub count: usize,
+}
+
+#[derive(Default)]
+struct Judged {
+    checked: u64,
+    wrong: Vec<Wrong>,
+    wrong_components: usize,
+    undecided: Option<String>,
+}
+
+fn complete(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    options: &crate::schedule::Options,
+    pass: FlowPass,
+    result: &mut Replay,
+) {
+    let sorted = sort(schedule, places, pass);
+    result.components = sorted.len();
+    // Work is cut where it is even, in the order of components.
+    let parts = 64.min(sorted.len()).max(1);
+    let total = sorted.units.len() + sorted.keys.len();
+    let load = |component: usize| sorted.unit_start[component] + sorted.key_start[component] as usize;
+    let mut bounds = vec![0];
+    for component in 0..sorted.len() {
+        if total * bounds.len() / parts < load(component) {
+            bounds.push(component);
+        }
+    }
+    bounds.push(sorted.len());
+    let judged: Vec<Judged> = bounds
+        .par_windows(2)
+        .map_init(
+            || Judge::new(places, options.memory),
+            |judge, range| {
+                let mut judged = Judged::default();
+                for component in range[0]..range[1] {
+                    judge.component(&sorted, component, options.findings, &mut judged);
+                }
+                judged
+            },
+        )
+        .collect();
+    let (due, unwritten) = unwritten(places, &sorted, options.findings);
+    let unwritten_count = unwritten.1;
+    for number in unwritten.0 {
+        result.incomplete.add(
+            Diagnostic::error(Code::Unwritten.as_str(), format!("{} is never written", place_name(places, number)))
+                .note(format!("it should hold {}", witness::due_text(places, number))),
+        );
+    }
+    result.incomplete.skip((unwritten_count as usize).saturating_sub(result.incomplete.count()));
+    let mut checked = unwritten_count;
+    for part in judged {
+        checked += part.checked;
+        let found = part.wrong.len();
+        for wrong in part.wrong {
+            if result.incomplete.has_room() {
+                result.incomplete.add(witness::explain(problem, schedule, places, &sorted, &wrong));
+            } else {
+                result.incomplete.skip(1);
+            }
+        }
+        result.incomplete.skip(part.wrong_components - found);
+        result.undecided = result.undecided.take().or(part.undecided);
+    }
+    if checked != due && result.undecided.is_none() {
+        result.undecided = Some(format!("only {checked} of {due} output places were compared; please report this"));
+    }
+}
+
+/// Output places with a postcondition, and those of them that are undefined at the end.
+fn unwritten(places: &Places<'_>, sorted: &Sorted, limit: usize) -> (u64, (Vec<u32>, u64)) {
+    let mut due = 0_u64;
+    let mut count = 0_u64;
+    let mut list = Vec::new();
+    for (group, _, at) in places.positions() {
+        let layout = places.layout(group);
+        let every = !matches!(layout.collective().kind(), CollectiveKind::Custom(_));
+        for slot in 0..at.outputs {
+            let number = at.known(Place::output(slot));
+            let defined = sorted.cells[number as usize].node != NONE;
+            if every && defined {
+                due += 1;
+            } else if layout.postcondition(at.position, slot).is_some() {
+                due += 1;
+                if !defined {
+                    count += 1;
+                    if list.len() < limit.max(1) {
+                        list.push(number);
+                    }
+                }
+            }
+        }
+    }
+    (due, (list, count))
+}
+
+/// Replays components, one at a time.
+struct Judge<'a> {
+    places: &'a Places<'a>,
+    state: LocalMap,
+    values: Values,
+    pending: Vec<(u32, u32, bool)>,
+    memory: usize,
+    /// Contributions (p, slot) of all p, as a bit set, for the slot that was asked for last.
+    mask: Vec<u64>,
+    mask_slot: Option<u32>,
+    mask_full: bool,
+    /// The value and slot that were last compared, and the answer.
+    last: Option<(u32, u32, bool)>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(places: &'a Places<'a>, memory: usize) -> Self {
+        Self {
+            places,
+            state: LocalMap::new(),
+            values: Values::new(),
+            pending: Vec::new(),
+            memory,
+            mask: Vec::new(),
+            mask_slot: None,
+            mask_full: false,
+            last: None,
+        }
+    }
+
+    fn component(&mut self, sorted: &Sorted, component: usize, limit: usize, judged: &mut Judged) {
+        let (units, keys) = (sorted.units(component), sorted.keys(component));
+        let group = self.places.locate(keys[0]).group;
+        let idempotent = self.places.layout(group).collective().operator().is_idempotent();
+        self.values.start(keys.len(), idempotent);
+        self.mask_slot = None;
+        self.last = None;
+        for (local, &key) in (0_u32..).zip(keys) {
+            self.state.set(key, Values::one(local));
+        }
+        let mut at = 0;
+        while at < units.len() {
+            let round = units[at].round();
+            if units.get(at + 1).is_none_or(|next| next.round() != round) {
+                let unit = units[at];
+                let value = self.values.retain(self.state.get(unit.src));
+                self.write(unit.dst, value, unit.adds());
+                at += 1;
+            } else {
+                let start = at;
+                while at < units.len() && units[at].round() == round {
+                    at += 1;
+                }
+                self.pending.clear();
+                for unit in &units[start..at] {
+                    let value = self.values.retain(self.state.get(unit.src));
+                    self.pending.push((unit.dst, value, unit.adds()));
+                }
+                for index in 0..self.pending.len() {
+                    let (dst, value, adds) = self.pending[index];
+                    self.write(dst, value, adds);
+                }
+            }
+            if self.memory < self.values.bytes() {
+                judged
+                    .undecided
+                    .get_or_insert_with(|| format!("the values of one component need more than {} bytes", self.memory));
+                self.state.clear();
+                return;
+            }
+        }
+        let mut wrong = Wrong { component, places: Vec::new(), count: 0 };
+        for place in keys.iter().copied().chain(units.iter().map(|unit| unit.dst)) {
+            let value = self.state.take(place);
+            if value == Values::NONE || sorted.final_component(place) != Some(component) {
+                continue;
+            }
+            let Some((at, slot)) = self.places.output_slot(place) else { continue };
+            match self.compare(keys, at, slot, value) {
+                None => continue,
+                Some(right) => {
+                    judged.checked += 1;
+                    if !right {
+                        wrong.count += 1;
+                        if wrong.places.len() < 32 {
+                            wrong.places.push(place);
+                        }
+                    }
+                }
+            }
+        }
+        self.state.clear();
+        if wrong.count != 0 {
+            judged.wrong_components += 1;
+            if judged.wrong.len() < limit.max(1) {
+                judged.wrong.push(wrong);
+            }
+        }
+    }
+
+    fn write(&mut self, dst: u32, value: u32, adds: bool) {
+        let old = self.state.get(dst);
+        let new = if adds {
+            self.values.add(old, value)
+        } else {
+            self.values.release(old);
+            value
+        };
+        self.state.set(dst, new);
+    }
+
+    /// Whether the value is what the place must hold; `None` if it may hold anything.
+    fn compare(&mut self, keys: &[u32], at: Located, slot: u32, value: u32) -> Option<bool> {
+        let layout = self.places.layout(at.group);
+        let position = self.places.of(at.group, at.rank).position;
+        let expected = layout.postcondition(position, slot)?;
+        let n = layout.collective().ranks();
+        let expected = match expected {
+            Expected::SumOverAll { slot } if n == 1 => Expected::One(Contribution { origin: 0, slot }),
+            other => other,
+        };
+        Some(match expected {
+            Expected::One(contribution) => {
+                let number = self.places.contribution(at.group, contribution);
+                Values::as_one(value).is_some_and(|local| keys[local as usize] == number)
+            }
+            Expected::SumOverAll { slot } => {
+                if let Some((last, last_slot, right)) = self.last
+                    && last == value
+                    && last_slot == slot
+                {
+                    return Some(right);
+                }
+                if self.mask_slot != Some(slot) {
+                    self.build_mask(keys, at, n, slot);
+                }
+                let right = self.mask_full && self.values.as_bits(value).is_some_and(|bits| bits == self.mask);
+                self.last = Some((value, slot, right));
+                right
+            }
+            Expected::Exactly(list) => {
+                let idempotent = layout.collective().operator().is_idempotent();
+                let due = witness::normal(self.places, at.group, &list, idempotent);
+                let held = self.values.counts(value);
+                due.len() == held.len()
+                    && due
+                        .iter()
+                        .zip(held)
+                        .all(|(&(key, count), (local, held))| keys[local as usize] == key && count == held)
+            }
+        })
+    }
+
+    fn build_mask(&mut self, keys: &[u32], at: Located, n: u32, slot: u32) {
+        self.mask.clear();
+        self.mask.resize(keys.len().div_ceil(64), 0);
+        self.mask_slot = Some(slot);
+        self.mask_full = true;
+        for origin in 0..n {
+            let number = self.places.contribution(at.group, Contribution { origin, slot });
+            let guess = origin as usize;
+            let local = if keys.get(guess) == Some(&number) { Some(guess) } else { keys.binary_search(&number).ok() };
+            match local {
+                Some(local) => self.mask[local / 64] |= 1 << (local % 64),
+                None => self.mask_full = false,
+            }
+        }
+    }
+}
