@@ -154,10 +154,12 @@ pub(crate) fn units(places: &Places<'_>, schedule: &Schedule, flow: &Flow, mut v
 const NONE: u32 = u32::MAX;
 /// The value of a place after a fault: read without further complaint.
 const POISON: u32 = u32::MAX - 1;
+/// The same after a conflict, which is reported once a place and round.
+const CONFLICT: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy)]
 struct Cell {
-    /// A contribution (the number of its place) that the value there contains, or `NONE` or `POISON`.
+    /// A contribution (the number of its place) that the value there contains, or `NONE`, `POISON` or `CONFLICT`.
     node: u32,
     /// Round · 2 + (1 if a copy) of the last write. Once the pass is over: component of the contribution of this number.
     stamp: u32,
@@ -308,8 +310,8 @@ fn flow_pass(
                     Kind::More => false,
                 };
                 if conflict {
-                    let fresh = cell.node != POISON;
-                    *cell = Cell { node: POISON, stamp: stamp | 1 };
+                    let fresh = cell.node != CONFLICT;
+                    *cell = Cell { node: CONFLICT, stamp: stamp | 1 };
                     if fresh {
                         report_conflict(problem, schedule, places, &round, index, dst, &mut result.conflicts);
                     }
@@ -324,7 +326,7 @@ fn flow_pass(
                         if cell.node == NONE {
                             cell.node = POISON;
                             report_reduce(problem, schedule, places, &round, index, dst, &mut result.undefined);
-                        } else if cell.node == POISON || node == POISON {
+                        } else if CONFLICT <= cell.node || CONFLICT <= node {
                             cell.node = POISON;
                         } else if cell.node != node {
                             cell.node = union(&mut parent, cell.node, node);
