@@ -3,9 +3,14 @@
 //! Every generator gives a [`Fabric`](crate::fabric::Fabric): the topology, its shape, and a router. Ids are dense and
 //! their order is part of each generator's documentation, so builders of algorithms may compute with it.
 
+pub mod clos;
 pub mod connectivity;
 pub mod error;
+pub mod grid;
+pub mod hypercube;
+pub mod mesh;
 pub mod ring;
+pub mod route;
 pub mod spec;
 pub mod switch;
 #[cfg(test)]
