@@ -3,6 +3,7 @@
 //! Nothing here judges its own work: `rondo-verify` reads the result and trusts nothing that built it.
 
 pub mod fabric;
+pub mod front;
 pub mod span;
 pub mod topology;
 
@@ -11,5 +12,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    topology::error::CODES.to_vec()
+    [front::job::CODES, topology::error::CODES].concat()
 }

@@ -1,0 +1,3 @@
+//! Frontends: what people write, read and checked.
+
+pub mod job;
