@@ -28,18 +28,14 @@ enum Verdict {
 
 fn sources(schedule: &Schedule, flow: &Flow) -> Vec<u32> {
     match flow.path.kind() {
-        PathKind::Aggregate(tree) => {
-            schedule.paths.get_tree(tree).unwrap().leaves.iter().map(|r| r.number()).collect()
-        }
+        PathKind::Aggregate(tree) => schedule.paths.get_tree(tree).unwrap().leaves.iter().map(|r| r.number()).collect(),
         _ => vec![flow.src.number()],
     }
 }
 
 fn targets(schedule: &Schedule, flow: &Flow) -> Vec<u32> {
     match flow.path.kind() {
-        PathKind::Multicast(tree) => {
-            schedule.paths.get_tree(tree).unwrap().leaves.iter().map(|r| r.number()).collect()
-        }
+        PathKind::Multicast(tree) => schedule.paths.get_tree(tree).unwrap().leaves.iter().map(|r| r.number()).collect(),
         _ => vec![flow.dst.number()],
     }
 }
@@ -168,8 +164,8 @@ fn world() -> impl Strategy<Value = World> {
     let operator = prop::sample::select(vec![ReduceOperator::Sum, ReduceOperator::Max]);
     let flow = prop::array::uniform6(0_u32..1000);
     let steps = prop::collection::vec(prop::collection::vec(flow, 0..4), 0..5);
-    (0_usize..10, 1_u32..5, 1_u32..4, prop::sample::select(vec![0_u64, 5, 24]), any::<[bool; 2]>(), operator, steps).prop_map(
-        |(kind, n, k, elements, [in_place, writable], operator, steps)| World {
+    (0_usize..10, 1_u32..5, 1_u32..4, prop::sample::select(vec![0_u64, 5, 24]), any::<[bool; 2]>(), operator, steps)
+        .prop_map(|(kind, n, k, elements, [in_place, writable], operator, steps)| World {
             kind,
             n,
             k,
@@ -178,8 +174,7 @@ fn world() -> impl Strategy<Value = World> {
             writable,
             operator,
             steps,
-        },
-    )
+        })
 }
 
 impl World {
@@ -202,11 +197,7 @@ impl World {
                 output: (0..n)
                     .map(|p| {
                         let c = |origin, slot| Contribution { origin, slot };
-                        vec![
-                            None,
-                            Some(vec![(c(p, 0), 1), (c((p + 1) % n, 1), 2)]),
-                            Some(vec![(c((p + 1) % n, 0), 1)]),
-                        ]
+                        vec![None, Some(vec![(c(p, 0), 1), (c((p + 1) % n, 1), 2)]), Some(vec![(c((p + 1) % n, 0), 1)])]
                     })
                     .collect(),
             }),
@@ -221,7 +212,8 @@ impl World {
     fn scratch(&self, problem: &Problem) -> Scratch {
         let layout = problem.layout(GroupId::new(0), self.k).unwrap();
         let like = |position: u32| {
-            let places = [Buffer::Input, Buffer::Output].into_iter().flat_map(|b| (0..3).map(move |s| Place::new(b, s)));
+            let places =
+                [Buffer::Input, Buffer::Output].into_iter().flat_map(|b| (0..3).map(move |s| Place::new(b, s)));
             places.filter(|&p| layout.contains(position, p)).map(|p| (position, p)).collect()
         };
         Scratch { like: (0..self.n).map(like).collect() }
@@ -261,7 +253,8 @@ impl World {
                 let from = Place::new(from_buffer, from / 3 % (has - count + 1));
                 let to = Place::new(to_buffer, to / 3 % (takes - count + 1));
                 let op = if form % 2 == 0 { FlowOp::Copy } else { FlowOp::Reduce };
-                let others = |not: u32| -> Vec<u32> { (0..self.n).filter(|&r| r != not && (r + form) % 3 != 0).collect() };
+                let others =
+                    |not: u32| -> Vec<u32> { (0..self.n).filter(|&r| r != not && (r + form) % 3 != 0).collect() };
                 let exists = |r: u32, place: Place| place.slot() + count <= slots(r, place.buffer());
                 let fits = |a: u32, b: u32| (0..count).all(|i| size(a, from.offset(i)) == size(b, to.offset(i)));
                 match form / 2 % 5 {

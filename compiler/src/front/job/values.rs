@@ -176,7 +176,10 @@ impl Value for Name {
     fn read(reader: &mut Reader<'_>, path: &str, value: &Toml<'_>) -> Option<Self> {
         let name = text(reader, path, value, "a text", "\"gpu0\"")?;
         if name.trim().is_empty() {
-            reader.error("J008", span_of(value), format!("`{path}` is empty"), "must not be empty");
+            reader
+                .error("J008", span_of(value), format!("`{path}` is empty"), "must not be empty")
+                .help
+                .push(format!("write a name, for example {} = \"gpu0\"", last(path)));
             return None;
         }
         Some(Self(name.to_owned()))
