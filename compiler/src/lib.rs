@@ -2,6 +2,9 @@
 //!
 //! Nothing here judges its own work: `rondo-verify` reads the result and trusts nothing that built it.
 
+pub mod auto;
+pub mod build;
+pub mod cost;
 pub mod fabric;
 pub mod front;
 pub mod span;
@@ -12,5 +15,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [front::job::CODES, topology::error::CODES].concat()
+    [front::job::CODES, topology::error::CODES, build::CODES].concat()
 }

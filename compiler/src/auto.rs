@@ -1,0 +1,234 @@
+//! Choosing: builds every candidate that fits, prices it exactly, takes the cheapest.
+
+use rayon::prelude::*;
+use rondo_ir::schedule::Schedule;
+use rondo_ir::units::Time;
+
+use crate::build::{self, AlgorithmInfo, BuildContext, BuildError};
+use crate::cost;
+
+/// What the job asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm<'a> {
+    /// The cheapest that fits.
+    Auto,
+    /// This one.
+    Named(&'a str),
+}
+
+impl<'a> Algorithm<'a> {
+    /// `auto`, or the name of an algorithm.
+    #[must_use]
+    pub fn parse(name: &'a str) -> Self {
+        if name == "auto" { Self::Auto } else { Self::Named(name) }
+    }
+}
+
+/// How a candidate fared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Taken.
+    Chosen,
+    /// Dearer than the chosen one.
+    Dearer,
+    /// Equally cheap, but with more steps, more flows or later in the stated order.
+    Tie,
+    /// Could not be built or was not tried.
+    Refused(BuildError),
+}
+
+/// One candidate of the report.
+#[derive(Clone, Debug)]
+pub struct CandidateReport {
+    /// The algorithm.
+    pub name: &'static str,
+    /// The pipelining factor that suits it best, or the one asked for.
+    pub chunks: u32,
+    /// Its exact time; `None` if it was not built.
+    pub time: Option<Time>,
+    /// Steps with communication and local steps; 0 if it was not built.
+    pub steps: usize,
+    /// Flows; 0 if it was not built.
+    pub flows: usize,
+    /// How it fared.
+    pub verdict: Verdict,
+    /// For people: `chosen`, `1.53x as long`, or why it does not fit.
+    pub reason: String,
+}
+
+/// The chosen schedule and how it was chosen.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Its price.
+    pub cost: cost::Cost,
+    /// All candidates: built ones from cheap to dear, then the refused ones in the stated order.
+    pub candidates: Vec<CandidateReport>,
+}
+
+/// Candidates with more flows are not built unless they are named.
+pub const FLOW_LIMIT: u64 = 1 << 22;
+
+/// Flows of a pipelined candidate above which no larger pipelining factor is tried.
+const PIPELINE_FLOW_LIMIT: u64 = 1 << 18;
+
+/// Pipelining factors that are tried: powers of two up to this one.
+const MOST_CHUNKS: u32 = 1024;
+
+/// Builds and prices the candidates and takes the cheapest; ties go to fewer steps, then fewer flows, then the stated
+/// order. `chunks` fixes the pipelining factor, else each algorithm gets the best of 1, 2, 4, … 1024 (bounded by the
+/// elements of the buffer and by the flows that it would take).
+///
+/// `cx.chunks` is ignored. The result does not depend on the number of threads.
+///
+/// # Errors
+/// What keeps the named algorithm from being built, or [`BuildError::NoCandidate`].
+pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Selection, BuildError> {
+    let infos: Vec<&'static AlgorithmInfo> = match request {
+        Algorithm::Named(name) => vec![build::algorithm(name)?],
+        Algorithm::Auto => {
+            let kind = cx.problem.groups().first().map(|group| group.collective().kind());
+            build::algorithms().iter().filter(|info| kind.is_none_or(|kind| info.serves(kind))).collect()
+        }
+    };
+    let named = matches!(request, Algorithm::Named(_));
+    let tried: Vec<Result<Candidate, BuildError>> =
+        infos.par_iter().map(|&info| candidate(info, cx, chunks, named)).collect();
+    let mut built: Vec<(usize, Candidate)> = Vec::new();
+    let mut refused: Vec<(usize, BuildError)> = Vec::new();
+    for (index, result) in tried.into_iter().enumerate() {
+        match result {
+            Ok(candidate) => built.push((index, candidate)),
+            Err(error) => refused.push((index, error)),
+        }
+    }
+    built.sort_by(|(i, a), (j, b)| a.key().cmp(&b.key()).then(i.cmp(j)));
+    let mut candidates = Vec::with_capacity(infos.len());
+    let mut chosen: Option<Candidate> = None;
+    for (index, candidate) in built {
+        let (verdict, reason) = match &chosen {
+            None => (Verdict::Chosen, "chosen".to_owned()),
+            Some(best) => why_not(&candidate, best),
+        };
+        candidates.push(CandidateReport {
+            name: infos[index].name,
+            chunks: candidate.chunks,
+            time: Some(candidate.cost.total.clone()),
+            steps: candidate.schedule.steps.len(),
+            flows: candidate.flows,
+            verdict,
+            reason,
+        });
+        chosen.get_or_insert(candidate);
+    }
+    let Some(Candidate { schedule, cost, .. }) = chosen else {
+        return Err(no_candidate(cx, &infos, refused, named));
+    };
+    for (index, error) in refused {
+        candidates.push(CandidateReport {
+            name: infos[index].name,
+            chunks: chunks.unwrap_or(1),
+            time: None,
+            steps: 0,
+            flows: 0,
+            reason: reason_of(&error),
+            verdict: Verdict::Refused(error),
+        });
+    }
+    Ok(Selection { schedule, cost, candidates })
+}
+
+/// Without the name of the algorithm, which stands beside it.
+fn reason_of(error: &BuildError) -> String {
+    match error {
+        BuildError::DoesNotFit { reason, .. } => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn no_candidate(
+    cx: &BuildContext,
+    infos: &[&'static AlgorithmInfo],
+    refused: Vec<(usize, BuildError)>,
+    named: bool,
+) -> BuildError {
+    let disconnected = refused.iter().position(|(_, error)| matches!(error, BuildError::Disconnected { .. }));
+    let groups = refused.iter().position(|(_, error)| matches!(error, BuildError::Groups { .. }));
+    let collective = cx.problem.groups().first().map_or("custom", |group| group.collective().kind().name());
+    let reasons = refused.iter().map(|(index, error)| (infos[*index].name, reason_of(error))).collect();
+    let single = if named { Some(0) } else { groups.or(disconnected) };
+    match single.and_then(|index| refused.into_iter().nth(index)) {
+        Some((_, error)) => error,
+        None => BuildError::NoCandidate { collective, reasons },
+    }
+}
+
+fn why_not(candidate: &Candidate, best: &Candidate) -> (Verdict, String) {
+    if candidate.cost.total == best.cost.total {
+        let reason = if best.schedule.steps.len() < candidate.schedule.steps.len() {
+            format!("as long, but {} steps instead of {}", candidate.schedule.steps.len(), best.schedule.steps.len())
+        } else if best.flows < candidate.flows {
+            format!("as long, but {} flows instead of {}", candidate.flows, best.flows)
+        } else {
+            "as long; the other comes first in the stated order".to_owned()
+        };
+        return (Verdict::Tie, reason);
+    }
+    let reason = if best.cost.total.is_zero() {
+        "longer".to_owned()
+    } else {
+        format!("{:.2}x as long", candidate.cost.total.to_f64() / best.cost.total.to_f64())
+    };
+    (Verdict::Dearer, reason)
+}
+
+struct Candidate {
+    schedule: Schedule,
+    cost: cost::Cost,
+    chunks: u32,
+    flows: usize,
+}
+
+impl Candidate {
+    fn key(&self) -> (&Time, usize, usize) {
+        (&self.cost.total, self.schedule.steps.len(), self.flows)
+    }
+}
+
+/// The algorithm at its best pipelining factor.
+fn candidate(
+    info: &'static AlgorithmInfo,
+    cx: &BuildContext,
+    chunks: Option<u32>,
+    named: bool,
+) -> Result<Candidate, BuildError> {
+    let at = |chunks: u32| -> Result<Candidate, BuildError> {
+        let cx = cx.with_chunks(chunks);
+        let schedule = build::build_info(info, &cx)?;
+        let cost = cost::evaluate(cx.problem, &schedule);
+        Ok(Candidate { flows: schedule.flow_count(), schedule, cost, chunks })
+    };
+    let first = chunks.unwrap_or(1);
+    let given = build::estimate(info, &cx.with_chunks(first))?;
+    if !named && FLOW_LIMIT < given {
+        return Err(BuildError::TooManyFlows { given, limit: FLOW_LIMIT });
+    }
+    let mut best = at(first)?;
+    if chunks.is_some() || !info.is_pipelined() {
+        return Ok(best);
+    }
+    let elements = cx.problem.groups().first().map_or(0, |group| group.collective().elements());
+    let mut more = 2;
+    while more <= MOST_CHUNKS && u64::from(more) <= elements {
+        if PIPELINE_FLOW_LIMIT < build::estimate(info, &cx.with_chunks(more))? {
+            break;
+        }
+        let next = at(more)?;
+        if next.key() < best.key() {
+            best = next;
+        }
+        more *= 2;
+    }
+    Ok(best)
+}

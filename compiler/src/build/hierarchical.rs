@@ -1,0 +1,161 @@
+//! Two levels: machines and the accelerators in them, or racks and the hosts in them.
+
+use rondo_ir::collective::{CollectiveKind, Place};
+use rondo_ir::schedule::{Flow, FlowOp, Paths, Schedule};
+
+use crate::build::BuildError;
+use crate::build::gather;
+use crate::build::site::{Lane, RouteTable, Site, push_merged};
+use crate::build::spread::{Base, Spread};
+use crate::fabric::Shape;
+
+/// Positions by machine: `at[machine · per + index]`.
+struct Machines {
+    per: u32,
+    count: u32,
+    at: Vec<u32>,
+}
+
+fn machines(site: &Site, algorithm: &'static str) -> Result<Machines, BuildError> {
+    let refuse = |reason: &str| Err(BuildError::DoesNotFit { algorithm, reason: reason.to_owned() });
+    let sizes: Vec<u32> = match site.shape() {
+        Shape::Hosts { per_host } => vec![*per_host],
+        Shape::Clos { subtree } => subtree.clone(),
+        _ => return refuse("the topology has no machines or racks"),
+    };
+    let mut reason = "all ranks are in one machine or rack";
+    // The largest groups that are still several.
+    for size in sizes.into_iter().rev().filter(|&size| 0 < size) {
+        let mut groups: std::collections::BTreeMap<usize, Vec<u32>> = std::collections::BTreeMap::new();
+        for (index, node) in site.topology().compute_nodes().enumerate() {
+            if let Some(position) = site.position_on(node) {
+                groups.entry(index / size as usize).or_default().push(position);
+            }
+        }
+        let per = groups.values().next().map_or(0, Vec::len);
+        if groups.len() < 2 {
+            continue;
+        }
+        if per < 2 {
+            reason = "machines or racks have one rank each";
+            continue;
+        }
+        if groups.values().any(|group| group.len() != per) {
+            reason = "machines or racks have different numbers of ranks";
+            continue;
+        }
+        let count = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        let per = u32::try_from(per).unwrap_or(u32::MAX);
+        return Ok(Machines { per, count, at: groups.into_values().flatten().collect() });
+    }
+    refuse(reason)
+}
+
+/// Whether all pairs within each machine have a route.
+fn meshed(site: &Site, machines: &Machines) -> bool {
+    machines
+        .at
+        .chunks(machines.per as usize)
+        .all(|group| group.iter().all(|&a| group.iter().all(|&b| a == b || site.find_route(a, b, Lane::Any).is_some())))
+}
+
+/// all_gather: across machines among accelerators of the same index, then within machines. reduce_scatter: the
+/// reverse. all_reduce: both, so that 1/per of the vector crosses each network port twice. all_to_all: within the machine to the
+/// accelerator that has the target's index, then across.
+///
+/// Within a machine everybody sends to everybody in one step, or both ways round a ring where not all pairs have routes.
+/// Across it is Bruck: ⌈log₂⌉ steps.
+pub(crate) fn logarithmic(site: &Site) -> Result<Schedule, BuildError> {
+    build(site, "hierarchical", Base::Bruck)
+}
+
+/// The same with a two-way ring across machines: more steps, only neighbours talk.
+pub(crate) fn ring(site: &Site) -> Result<Schedule, BuildError> {
+    build(site, "hierarchical-ring", Base::TwoWay)
+}
+
+/// The same with one step across machines.
+pub(crate) fn direct(site: &Site) -> Result<Schedule, BuildError> {
+    build(site, "hierarchical-direct", Base::OneStep)
+}
+
+pub(crate) fn flows(site: &Site) -> u64 {
+    let n = u64::from(site.n);
+    match site.kind() {
+        CollectiveKind::AllReduce => 4 * n * n,
+        _ => 2 * n * n,
+    }
+}
+
+fn build(site: &Site, name: &'static str, across: Base) -> Result<Schedule, BuildError> {
+    let machines = machines(site, name)?;
+    if matches!(site.kind(), CollectiveKind::AllToAll { .. }) {
+        return all_to_all(site, name, &machines);
+    }
+    let inside = if meshed(site, &machines) { Base::OneStep } else { Base::TwoWay };
+    let sides = vec![machines.per, machines.count];
+    let spread = [Spread::new(sides, vec![(1, across), (0, inside)], machines.at)];
+    gather::build(site, name, &spread, &spread)
+}
+
+fn all_to_all(site: &Site, name: &'static str, machines: &Machines) -> Result<Schedule, BuildError> {
+    let Machines { per, count, ref at } = *machines;
+    let k = site.cx.chunks;
+    site.layout(k)?;
+    let rank = |machine: u32, index: u32| at[(machine * per + index) as usize];
+    let mut pairs = Vec::new();
+    for machine in 0..count {
+        for index in 0..per {
+            let p = rank(machine, index);
+            pairs.extend((0..per).filter(|&other| other != index).map(|other| (p, rank(machine, other), Lane::Any)));
+            pairs.extend((0..count).filter(|&other| other != machine).map(|other| (p, rank(other, index), Lane::Any)));
+        }
+    }
+    let mut paths = Paths::default();
+    let routes = RouteTable::new(site, &mut paths, pairs)?;
+    // At (machine, index): the blocks of mates for (other machine, index), by (other machine, mate).
+    let held = |machine: u32, index: u32, other: u32, mate: u32| {
+        let other = if other < machine { other } else { other - 1 };
+        let mate = if mate < index { mate } else { mate - 1 };
+        Place::scratch((other * (per - 1) + mate) * k)
+    };
+    let mut scratch = vec![Vec::new(); site.n as usize];
+    let (mut local, mut inside, mut outside): (Vec<Flow>, Vec<Flow>, Vec<Flow>) = Default::default();
+    for machine in 0..count {
+        for index in 0..per {
+            let p = rank(machine, index);
+            local.push(site.local(p, Place::input(p * k), Place::output(p * k), k, FlowOp::Copy));
+            for shift in 1..per {
+                let mate = (index + shift) % per;
+                let q = rank(machine, mate);
+                let path = routes.path(p, q, Lane::Any);
+                let to = (q, Place::output(p * k));
+                push_merged(&mut inside, site.flow((p, Place::input(q * k)), to, k, FlowOp::Copy, path));
+                for other in (0..count).filter(|&other| other != machine) {
+                    let target = rank(other, mate);
+                    let to = (q, held(machine, mate, other, index));
+                    push_merged(&mut inside, site.flow((p, Place::input(target * k)), to, k, FlowOp::Copy, path));
+                }
+            }
+            for shift in 1..count {
+                let other = (machine + shift) % count;
+                let target = rank(other, index);
+                let path = routes.path(p, target, Lane::Any);
+                for mate in 0..per {
+                    let origin = rank(machine, mate);
+                    let from = if mate == index { Place::input(target * k) } else { held(machine, index, other, mate) };
+                    let to = (target, Place::output(origin * k));
+                    push_merged(&mut outside, site.flow((p, from), to, k, FlowOp::Copy, path));
+                }
+            }
+            let slots = &mut scratch[p as usize];
+            for other in (0..count).filter(|&other| other != machine) {
+                for mate in (0..per).filter(|&mate| mate != index) {
+                    let target = rank(other, index);
+                    slots.extend((0..k).map(|part| (rank(machine, mate), Place::input(target * k + part))));
+                }
+            }
+        }
+    }
+    Ok(site.schedule(name, k, scratch, paths, vec![local, inside, outside]))
+}

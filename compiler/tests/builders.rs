@@ -1,0 +1,87 @@
+//! Every builder on every collective that it builds: replayed by an independent oracle.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use rondo_compiler::build::{self, BuildContext, BuildError};
+use rondo_compiler::fabric::Fabric;
+use rondo_ir::collective::CollectiveKind;
+
+fn kinds(n: u32) -> Vec<CollectiveKind> {
+    let root = (n - 1).min(2);
+    vec![
+        CollectiveKind::AllReduce,
+        CollectiveKind::AllGather,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::AllToAll { matrix: None },
+        CollectiveKind::AllToAll {
+            matrix: Some((0..n).map(|p| (0..n).map(|q| u64::from(p * 7 + q * 3) % 5).collect()).collect()),
+        },
+        CollectiveKind::Broadcast { root },
+        CollectiveKind::Reduce { root },
+        CollectiveKind::Gather { root },
+        CollectiveKind::Scatter { root },
+        CollectiveKind::SendReceive { targets: (0..n).map(|p| (p != 1).then_some((p + 1) % n)).collect() },
+    ]
+}
+
+/// Builds and replays everything on the fabric; returns how often each algorithm was built.
+fn check(fabric: &Fabric, n: u32, built: &mut std::collections::BTreeMap<&'static str, usize>) {
+    for kind in kinds(n) {
+        for (in_place, writable) in [(false, false), (true, false), (false, true)] {
+            if in_place && !kind.has_in_place_form() {
+                continue;
+            }
+            for bytes in [0, 4 * 3, 4 * 61] {
+                let problem = problem(fabric, collective(kind.clone(), n, bytes, in_place, writable));
+                for info in build::algorithms().iter().filter(|info| info.serves(&kind)) {
+                    let factors: &[u32] = if info.is_pipelined() { &[1, 2, 3] } else { &[1, 2] };
+                    for &chunks in factors {
+                        let cx = BuildContext::new(&problem, fabric).with_chunks(chunks);
+                        let case = format!(
+                            "{} {} on {} in place {in_place} writable {writable} {bytes} B chunks {chunks}",
+                            info.name,
+                            kind.name(),
+                            fabric.topology.name()
+                        );
+                        match build::build(info.name, &cx) {
+                            Ok(schedule) => {
+                                *built.entry(info.name).or_default() += 1;
+                                assert_eq!(schedule.algorithm, info.name);
+                                if let Err(fault) = replay(&problem, &schedule) {
+                                    panic!("{case}: {fault}");
+                                }
+                            }
+                            Err(BuildError::DoesNotFit { .. } | BuildError::NoRoute { .. }) => {}
+                            Err(other) => panic!("{case}: {other}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn schedules_replay_to_their_postcondition() {
+    let mut built = std::collections::BTreeMap::new();
+    for n in [1, 2, 3, 4, 5, 7, 8, 9, 12, 16] {
+        check(&switch(n), n, &mut built);
+        check(&ring(n, true, true), n, &mut built);
+        if n <= 9 {
+            check(&ring(n, false, false), n, &mut built);
+            check(&mesh(n), n, &mut built);
+            check(&caterpillar(n), n, &mut built);
+        }
+    }
+    for sides in [&[4, 4][..], &[2, 3], &[3, 3], &[2, 2, 2], &[4, 2], &[3, 1, 2]] {
+        check(&torus(sides), sides.iter().product(), &mut built);
+    }
+    check(&hypercube(3), 8, &mut built);
+    check(&hosts(2, 4), 8, &mut built);
+    check(&hosts(3, 2), 6, &mut built);
+    for info in build::algorithms() {
+        assert!(built.contains_key(info.name), "{} was never built", info.name);
+    }
+}
