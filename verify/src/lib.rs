@@ -6,6 +6,7 @@
 //! when every check that decides was finished and none found a fault; [`Verified`] has private fields and is made
 //! nowhere but here, so whoever holds one holds the proof together with the problem it is about.
 
+pub mod bound;
 mod codes;
 mod dependencies;
 mod findings;
@@ -15,6 +16,7 @@ mod places;
 mod price;
 mod replay;
 mod schedule;
+pub mod smt;
 mod symmetry;
 mod values;
 mod witness;
