@@ -153,6 +153,33 @@ fn flow_of(problem: &Problem, schedule: &Schedule, places: &Places<'_>, wanted: 
     lines
 }
 
+/// The flow that moves this very unit, also where several of its round move the same.
+fn flow_at(problem: &Problem, schedule: &Schedule, places: &Places<'_>, all: &[Unit], index: usize) -> Option<String> {
+    let unit = all[index];
+    let twins = all[..index].iter().rev().take_while(|other| other.round() == unit.round());
+    let mut before = twins.filter(|other| (other.src, other.dst) == (unit.src, unit.dst)).count();
+    let mut line = None;
+    rounds(schedule, |round| {
+        if round.number != unit.round() {
+            return;
+        }
+        for (at, flow) in round.flows.iter().enumerate() {
+            units(places, schedule, flow, |src, dst, _| {
+                if (src, dst) != (unit.src, unit.dst) || line.is_some() {
+                    return;
+                }
+                if before == 0 {
+                    let id = FlowId::new(round.first + at);
+                    line = Some(text::flow_line(problem, schedule, round.step, id, flow));
+                } else {
+                    before -= 1;
+                }
+            });
+        }
+    });
+    line
+}
+
 /// The finding for a component with wrong output places: the one that took the fewest flows to go wrong.
 pub(crate) fn explain(
     problem: &Problem,
@@ -212,7 +239,7 @@ pub(crate) fn explain(
         .note(format!("it holds {}", value_text(places, held)))
         .note(format!("it should hold {}", value_text(places, &due)));
     if let Some((index, held)) = first_wrong {
-        for line in flow_of(problem, schedule, places, &all[index..=index]).into_iter().take(1) {
+        if let Some(line) = flow_at(problem, schedule, places, all, index) {
             finding = finding.note(format!(
                 "it cannot be right any more after {line}, which leaves {} in {}",
                 value_text(places, &held),
