@@ -17,6 +17,7 @@ use super::values::{NodeRef, PerRank, RankChoice, SlotCondition, Target};
 use super::{suggest, topology};
 use crate::fabric::Fabric;
 use crate::span::{Span, Spanned};
+use crate::topology::connectivity;
 
 /// The problem of a job on its topology: placement, chosen ranks, collective, cost model. For a range of sizes, at the
 /// smallest; [`build_problem_for`] gives it for another, and [`Collective::with_buffer_size`] changes the size later.
@@ -432,17 +433,14 @@ fn connected(
     placement: &[NodeId],
     collective: &Collective,
 ) -> Option<()> {
+    if connectivity(topology, placement).is_none() {
+        return Some(());
+    }
     let mut relays: Vec<bool> = topology.nodes().iter().map(|node| node.forwards).collect();
     for node in placement {
         relays[node.index()] = true;
     }
-    let jumps = circuits(topology);
-    let all = |seen: &[bool]| placement.iter().all(|node| seen[node.index()]);
-    let forth = reach(&out_edges(topology, &jumps), &relays, placement[0]);
-    if all(&forth) && all(&reach(&in_edges(topology, &jumps), &relays, placement[0])) {
-        return Some(());
-    }
-    let edges = out_edges(topology, &jumps);
+    let edges = out_edges(topology, &circuits(topology));
     let mut reached: Option<(u32, Vec<bool>)> = None;
     for (from, to) in needs(collective) {
         let seen = match &reached {
@@ -519,19 +517,6 @@ fn out_edges(topology: &Topology, jumps: &[Vec<NodeId>]) -> Vec<Vec<NodeId>> {
     let mut edges = jumps.to_vec();
     for link in topology.links().iter().filter(|link| link.up) {
         edges[link.src.index()].push(link.dst);
-    }
-    edges
-}
-
-fn in_edges(topology: &Topology, jumps: &[Vec<NodeId>]) -> Vec<Vec<NodeId>> {
-    let mut edges = vec![Vec::new(); jumps.len()];
-    for (from, targets) in jumps.iter().enumerate() {
-        for to in targets {
-            edges[to.index()].push(NodeId::new(from));
-        }
-    }
-    for link in topology.links().iter().filter(|link| link.up) {
-        edges[link.dst.index()].push(link.src);
     }
     edges
 }
