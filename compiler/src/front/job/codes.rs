@@ -109,13 +109,7 @@ compressed or compiled one), or it was saved in another encoding."
     [collective]
     kind = \"all_reduce\"
     buffer_size = \"1 MiB\""
-    "J016" "candidates beside a named algorithm"
-    "`candidates` says what algorithm = \"auto\" may choose from. Beside a single named algorithm it would have no effect.
-
-    [compile]
-    algorithm = \"ring\"
-    candidates = [\"ring\", \"direct\"]     # wrong: delete one of the two"
-    "J017" "a plan file that serves no call"
+    "J016" "a plan file that serves no call"
     "A runtime uses a plan for calls in place, out of place, or both. With both switched off it would never be used.
 
     [export]
@@ -217,7 +211,7 @@ the names of any job.
     ranks = [\"n0\", \"n1\"]
     root = \"n2\"                # wrong: n0 or n1"
     "T050" "a topology that is too large"
-    "Rondo holds topologies of about a million nodes and 67 million links. A number beyond it is most often a slip.
+    "Rondo holds topologies of about a million nodes and 16 million links. A number beyond it is most often a slip.
 
     sides = [4000, 4000]       # wrong: 16 million nodes"
     "T051" "tiers of a Clos network"

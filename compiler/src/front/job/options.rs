@@ -8,10 +8,11 @@ use rondo_ir::units::Bytes;
 use super::plain;
 use super::read::{DefaultUsed, Reader};
 use super::tables::{CollectiveTable, CompileTable, CostTable, ExportTable, JobTable, PlacementTable};
-use super::topology;
 use super::values::{
     CollectiveWord, ExportFormat, Name, NodeRef, Number, PerRank, RankChoice, Sizes, SlotCondition, Target,
 };
+use super::{suggest, topology};
+use crate::build;
 use crate::span::{Span, Spanned};
 use crate::topology::spec::TopologySpec;
 
@@ -135,10 +136,8 @@ pub enum SizeRequest {
 pub struct CompileOptions {
     /// Which algorithm.
     pub algorithm: Algorithm,
-    /// Chunks a block; `None`: chosen.
+    /// Pipelining factor; `None`: chosen.
     pub chunks: Option<u32>,
-    /// The largest number of chunks to try.
-    pub max_chunks: u32,
     /// Whether a schedule without a complete SMT proof counts as undecided.
     pub require_smt: bool,
     /// Flows up to which every chunk is proved by SMT.
@@ -149,15 +148,12 @@ pub struct CompileOptions {
     pub seed: u64,
 }
 
-/// Which algorithm. Names are those of the builders' table; whoever has it checks them.
+/// Which algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The cheapest of all that fit, or of these.
-    Auto {
-        /// Names to choose from; `None`: all.
-        candidates: Option<Vec<Spanned<String>>>,
-    },
-    /// This one.
+    /// The cheapest of all that fit.
+    Auto,
+    /// This one, which exists.
     Named(Spanned<String>),
 }
 
@@ -380,21 +376,21 @@ fn placement(reader: &mut Reader<'_>, table: PlacementTable) -> Option<Spanned<V
 }
 
 fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOptions> {
-    let CompileTable { algorithm, candidates, chunks, max_chunks, require_smt, smt_limit, smt_budget, seed } = table;
+    let CompileTable { algorithm, chunks, require_smt, smt_limit, smt_budget, seed } = table;
     let algorithm = algorithm?.map(|Name(name)| name);
+    let known = build::algorithms().iter().map(|info| info.name);
     let is_auto = algorithm.value == "auto";
-    if let (Some(candidates), false) = (&candidates, is_auto) {
-        reader
-            .error("J016", candidates.span, "`candidates` means nothing beside an `algorithm`", "only for \"auto\"")
-            .help
-            .push("delete `candidates`, or write algorithm = \"auto\"".to_owned());
+    if !is_auto && known.clone().all(|name| name != algorithm.value) {
+        let names: Vec<&str> = std::iter::once("auto").chain(known).collect();
+        let nearest = suggest::nearest(&algorithm.value, names.iter().copied());
+        let text = nearest.map_or_else(|| "not known".to_owned(), |name| format!("did you mean \"{name}\"?"));
+        let message = format!("unknown algorithm \"{}\"", suggest::shorten(&algorithm.value));
+        reader.error("J012", algorithm.span, message, text).help.push(format!("allowed: {}", names.join(", ")));
+        return None;
     }
-    let candidates: Option<Vec<Spanned<String>>> =
-        candidates.map(|list| list.value.into_iter().map(|name| name.map(|Name(name)| name)).collect());
     Some(CompileOptions {
-        algorithm: if is_auto { Algorithm::Auto { candidates } } else { Algorithm::Named(algorithm) },
+        algorithm: if is_auto { Algorithm::Auto } else { Algorithm::Named(algorithm) },
         chunks: chunks.map(|chunks| chunks.value.0),
-        max_chunks: max_chunks?.value.0,
         require_smt: plain(require_smt)?,
         smt_limit: plain(smt_limit).map(|Number(n)| n)?,
         smt_budget: plain(smt_budget).map(|Number(n)| n)?,
@@ -421,7 +417,7 @@ fn export(reader: &mut Reader<'_>, table: Spanned<ExportTable>, job_in_place: bo
     if neither(in_place) && neither(out_of_place) {
         reader
             .error(
-                "J017",
+                "J016",
                 out_of_place?.span,
                 "the file would serve no call: neither in place nor out of place",
                 "both are false",

@@ -90,7 +90,8 @@ fn entry(page: &mut String, info: &TableInfo, field: &Field, path: &str) {
     }
     let _ = write!(page, "). {doc}");
     if let Some(default) = field.default.filter(|default| default.value != "{}") {
-        let _ = write!(page, " Default: `{}` ({}).", default.value, default.source);
+        let of = if default.only.is_empty() { String::new() } else { format!(" for {}", default.only.join(", ")) };
+        let _ = write!(page, " Default{of}: `{}` ({}).", default.value, default.source);
     }
     let is_tag = info.tag.as_ref().is_some_and(|tag| tag.key == field.key);
     if let (Shape::Words(words), false) = ((field.shape)(), is_tag) {

@@ -354,19 +354,15 @@ table! {
     pub struct CompileTable {
         /// An algorithm by name, or `"auto"`: build every one that fits, and take the cheapest.
         algorithm: Name { default: default("\"auto\"", "the cheapest that fits"), example: "\"ring\"" }
-        /// Algorithms that `"auto"` may choose from; without it, all.
-        candidates: Vec<Spanned<Name>> { example: "[\"ring\", \"halving-doubling\"]" }
-        /// Pieces into which each block is cut. Without it, the best number up to `max_chunks` is chosen.
+        /// How many pieces of each block are sent one behind the other (pipelining). Without it, the best number is chosen.
         chunks: Positive { example: "4" }
-        /// The largest number of chunks to try.
-        max_chunks: Positive { default: default("64", "more seldom pays"), example: "16" }
         /// Whether a schedule without a complete proof by the SMT solver counts as undecided.
         require_smt: bool { default: default("false", "the exact check decides"), example: "true" }
         /// Flows up to which every chunk is proved by the SMT solver; above it, chosen chunks are.
         smt_limit: Number { default: default("100000", "a few seconds"), example: "1000000" }
         /// Resources that one proof may use (Z3's `rlimit`), so that the same job gives the same verdict everywhere.
         smt_budget: Number { default: default("200000000", "about a minute"), example: "1000000000" }
-        /// Seed of searches that are random.
+        /// Seed of random searches. The algorithms of this version make none.
         seed: Number { default: default("0", "always the same result"), example: "42" }
     }
 }

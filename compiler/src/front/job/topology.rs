@@ -11,6 +11,7 @@ use super::suggest;
 use super::tables::{DeviceTable, FailuresTable, LinkTable, MediumTable, NodeTable, PortTable, TopologyTable};
 use super::values::{LegalWord, Name, Pair, Positive, TopologyWord};
 use crate::span::{Span, Spanned};
+use crate::topology::LINK_LIMIT;
 use crate::topology::spec::{
     ClosSpec, DeviceSpec, Extra, FailedLink, FailureSpec, FileSpec, LegalSpec, LinkRates, LinkSpec, MediumSpec,
     NetworkSpec, NodeDefaults, NodeSpec, NvlinkSpec, PortSpec, PresetSpec, TopologyKind, TopologySpec,
@@ -18,8 +19,6 @@ use crate::topology::spec::{
 
 /// Most nodes that a topology may have.
 const MOST_NODES: u64 = 1 << 20;
-/// Most links that a topology may have.
-const MOST_LINKS: u64 = 1 << 26;
 
 type List<T> = Option<Spanned<Vec<Spanned<T>>>>;
 
@@ -124,7 +123,7 @@ pub(super) fn check(
         TopologyWord::Mesh => {
             let nodes = count(reader)?;
             let links = u64::from(nodes) * u64::from(nodes.saturating_sub(1));
-            bounded(reader, "links", Some(links), MOST_LINKS, span)?;
+            bounded(reader, "links", Some(links), LINK_LIMIT, span)?;
             TopologyKind::Mesh { nodes, link: link_rates()? }
         }
         TopologyWord::Switch => TopologyKind::Switch { nodes: count(reader)?, link: link_rates()? },
@@ -338,8 +337,8 @@ fn extra(
         }
         whole &= ends == [true; 2];
         extra.links.push(spec);
-        if MOST_LINKS < total {
-            bounded(reader, "links", Some(total), MOST_LINKS, span)?;
+        if LINK_LIMIT < total {
+            bounded(reader, "links", Some(total), LINK_LIMIT, span)?;
         }
     }
     for Spanned { value: MediumTable { name, capacity, links }, .. } in media.into_iter().flat_map(|media| media.value)
