@@ -90,6 +90,15 @@ pub enum BuildError {
         /// The nearest known name.
         nearest: Option<String>,
     },
+    /// Several machines without network adapters.
+    #[error("several hosts are to be joined, but a host has no network adapter")]
+    NoNics,
+    /// A network adapter whose rate is not known.
+    #[error("the rate of network adapter {nic} is not known")]
+    NoNicRate {
+        /// Its number within a host.
+        nic: usize,
+    },
     /// A link between nodes that are not listed.
     #[error("link {link} names node `{given}`, which does not exist")]
     UnknownNode {
@@ -123,6 +132,8 @@ impl BuildError {
             Self::NotMultiple { .. } => "T008",
             Self::UnknownPreset { .. } => "T009",
             Self::UnknownNode { .. } => "T010",
+            Self::NoNics => "T017",
+            Self::NoNicRate { .. } => "T018",
             Self::Topology(TopologyError::DuplicateNode { .. }) => "T011",
             Self::Topology(TopologyError::SelfLoop { .. }) => "T012",
             Self::Topology(_) => "T013",
@@ -147,6 +158,10 @@ impl BuildError {
                 did_you_mean(diagnostic.note(format!("presets: {names}")), nearest.as_deref())
             }
             Self::UnknownNode { nearest, .. } => did_you_mean(diagnostic, nearest.as_deref()),
+            Self::NoNics => {
+                diagnostic.help("give their number and rate, for example `nics = 8` and `nic_bandwidth = \"400 Gbps\"`")
+            }
+            Self::NoNicRate { .. } => diagnostic.help("write for example `nic_bandwidth = \"400 Gbps\"`"),
             Self::Disconnected(_) => diagnostic
                 .note("data cannot get across, so the collective cannot finish")
                 .help("add a link across the cut, mark the failed one as up, or leave out ranks of one side"),
@@ -179,7 +194,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name.to_owned())
 }
 
-/// The codes T001 … T014.
+/// The codes T001 … T018.
 pub const CODES: &[CodeEntry] = &[
     CodeEntry {
         code: "T001",
@@ -260,5 +275,29 @@ pub const CODES: &[CodeEntry] = &[
         explanation: "Some rank has no way to another one: not over links that are up and nodes that forward, and not \
                       by relaying through other ranks either. The message names both sides of the cut. No collective \
                       that needs data to cross it can finish.",
+    },
+    CodeEntry {
+        code: "T015",
+        title: "there is no such link",
+        explanation: "A failure or a shared medium names a link that the topology does not have, or a number above that \
+                      of its parallel links. Links are directed: `a -> b` is not `b -> a`. `rondo topology show` lists \
+                      the nodes and links.",
+    },
+    CodeEntry {
+        code: "T016",
+        title: "a degraded link is faster than the whole one",
+        explanation: "The rate that is left of a degraded link cannot be above its rate when it works.",
+    },
+    CodeEntry {
+        code: "T017",
+        title: "several hosts without network adapters",
+        explanation: "Several machines are joined by their network adapters. This machine's description has none, so \
+                      their number and rate must be given in the job.",
+    },
+    CodeEntry {
+        code: "T018",
+        title: "the rate of a network adapter is not known",
+        explanation: "Topology files of cloud machines name network adapters without their speed (the runtime asks the \
+                      driver). Give it in the job.",
     },
 ];
