@@ -151,6 +151,17 @@ impl Operation {
     pub fn new(kind: OperationKind) -> Self {
         Self { kind, waits_for: Vec::new(), publishes: false, span: SourceSpan::default() }
     }
+
+    /// Instructions that a FIFO runtime's file spends on the operation: an instruction waits for at most one other, so
+    /// each further dependency is a `nop` of its own, and a reduce takes one instruction a source.
+    #[must_use]
+    pub fn instruction_count(&self) -> usize {
+        let work = match &self.kind {
+            OperationKind::Reduce { sources, .. } => sources.len().max(1),
+            _ => 1,
+        };
+        work + self.waits_for.len().saturating_sub(1)
+    }
 }
 
 /// A sequential list of operations.
