@@ -7,6 +7,7 @@ pub mod build;
 pub mod cost;
 pub mod fabric;
 pub mod front;
+pub mod lower;
 pub mod span;
 pub mod topology;
 
@@ -15,5 +16,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [front::job::CODES, topology::error::CODES, build::CODES].concat()
+    [front::job::CODES, topology::error::CODES, build::CODES, lower::CODES].concat()
 }
