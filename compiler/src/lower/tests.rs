@@ -476,12 +476,12 @@ fn explicit_dependencies_are_lowered_in_flow_order() {
 
 #[test]
 fn steps_spread_over_channels_until_the_limits_hold() {
-    // 254 steps: on rccl each reduce is a receive and an addition, 127 · 2 + 127 = 381 instructions; 64 fit.
+    // 254 steps, the first 127 of which add. On rccl that is 2 · 127 + 127 = 381 instructions of 64, but steps go round: of six
+    // channels the first would have 22 receives with an addition and 21 without, 65 instructions; of seven, 19 and 18.
     let (problem, schedule) = ring_all_reduce(128, 1);
     let lowered = lower_for(&problem, &schedule, &RuntimeProfile::RCCL);
-    assert_eq!(lowered.report.channels, 6);
-    assert!(lowered.report.instructions <= 64, "{}", lowered.report.instructions);
-    assert_eq!(lowered.report.threadblocks, 12);
+    assert_eq!((lowered.report.channels, lowered.report.instructions), (7, 2 * 19 + 18));
+    assert_eq!(lowered.report.threadblocks, 14);
     let lowered = lower_for(&problem, &schedule, &RuntimeProfile::MSCCL);
     assert_eq!((lowered.report.channels, lowered.report.instructions), (1, 254));
     let state = run(&problem, &lowered.program, 2, |_| 0).unwrap();
