@@ -247,17 +247,23 @@ fn has_endless_count(kind: &CollectiveKind) -> bool {
 
 /// Slots that move, over all flows; `None` if they overflow.
 fn transfers(schedule: &Schedule) -> Option<u64> {
-    let mut sum = 0_u64;
-    for (_, flow) in schedule.all_flows() {
+    let of = |flow: &Flow| -> u128 {
         let ends = match flow.path.kind() {
             PathKind::Local | PathKind::Route(_) => 1,
             PathKind::Multicast(tree) | PathKind::Aggregate(tree) => {
-                schedule.paths.get_tree(tree).map_or(0, |t| t.leaves.len()) as u64
+                schedule.paths.get_tree(tree).map_or(0, |t| t.leaves.len())
             }
         };
-        sum = sum.checked_add(ends.checked_mul(u64::from(flow.count))?)?;
-    }
-    Some(sum)
+        // Both are below 2^64, and no memory holds 2^32 flows: the sum cannot overflow.
+        ends as u128 * u128::from(flow.count)
+    };
+    let step = |(index, step): (usize, &rondo_ir::schedule::Step)| -> u128 {
+        match &step.flows {
+            FlowSet::Rows(rows) => rows.iter().map(of).sum(),
+            FlowSet::Orbits { .. } => schedule.flows(StepId::new(index)).map(|flow| of(&flow)).sum(),
+        }
+    };
+    u64::try_from(schedule.steps.par_iter().enumerate().map(step).sum::<u128>()).ok()
 }
 
 /// Decides `no-conflict` and `no-undefined-read`, and joins contributions that meet.
