@@ -1,4 +1,5 @@
 //! Random small schedules against a replay that is slow and obviously right.
+#![allow(clippy::unwrap_used)] // A test that cannot build its world fails.
 
 mod common;
 
