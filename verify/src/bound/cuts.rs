@@ -14,7 +14,7 @@ const WORK: usize = 40_000_000;
 /// (terminals · arcs · vertices) up to which bottleneck cuts are found by maximal flow.
 const FLOW_WORK: usize = 2_000_000;
 /// Nodes up to which all cuts are tried.
-const ALL_CUTS: usize = 14;
+pub(super) const ALL_CUTS: usize = 14;
 
 /// What is known to bind so far.
 struct Best {
@@ -39,12 +39,19 @@ struct Search<'a> {
     best: Best,
     seen: FxHashSet<Vec<u64>>,
     work: usize,
+    all_cuts: usize,
     /// Rate at which each node injects and ejects, if it is limited.
     injection: Vec<Option<u128>>,
     ejection: Vec<Option<u128>>,
 }
 
-pub(super) fn tightest(problem: &Problem, graph: &Graph, demands: &[Demand]) -> Result<BandwidthBound, BoundError> {
+/// The tightest of all cuts tried; below `all_cuts` + 1 nodes these are all there are.
+pub(super) fn tightest(
+    problem: &Problem,
+    graph: &Graph,
+    demands: &[Demand],
+    all_cuts: usize,
+) -> Result<BandwidthBound, BoundError> {
     let nodes = problem.topology().nodes();
     let rate = |limit: Option<rondo_ir::units::Rate>| limit.map(|rate| u128::from(rate.bytes_per_second()));
     let mut search = Search {
@@ -54,6 +61,7 @@ pub(super) fn tightest(problem: &Problem, graph: &Graph, demands: &[Demand]) -> 
         best: Best { bytes: 0, capacity: 1, cut: "nothing has to move".to_owned() },
         seen: FxHashSet::default(),
         work: 0,
+        all_cuts,
         injection: nodes.iter().map(|node| rate(node.injection)).collect(),
         ejection: nodes.iter().map(|node| rate(node.ejection)).collect(),
     };
@@ -240,10 +248,10 @@ impl Search<'_> {
 
     /// Every cut of a very small topology.
     fn all(&mut self) -> Result<(), BoundError> {
-        if ALL_CUTS < self.graph.nodes {
+        if self.all_cuts < self.graph.nodes {
             return Ok(());
         }
-        for mask in 1_u32..(1 << self.graph.nodes.saturating_sub(1)) {
+        for mask in 1_u64..(1 << self.graph.nodes.saturating_sub(1)) {
             let members: Vec<usize> = (0..self.graph.nodes).filter(|&node| mask >> node & 1 == 1).collect();
             self.try_set(&members, "")?;
         }

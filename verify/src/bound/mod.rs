@@ -133,7 +133,7 @@ pub fn bound_at(problem: &Problem, chunks: &[u32]) -> Result<Bound, BoundError> 
     }
     let demands = demand::demands(problem, chunks)?;
     let graph = graph::Graph::new(problem);
-    let bandwidth = cuts::tightest(problem, &graph, &demands)?;
+    let bandwidth = cuts::tightest(problem, &graph, &demands, cuts::ALL_CUTS)?;
     let latency = latency::dearest(problem, &graph, &demands)?;
     let time = bandwidth.time.clone().max(latency.time.clone());
     let synchronous = bandwidth.time.clone() + latency.time.clone();
