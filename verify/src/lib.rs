@@ -11,6 +11,7 @@ mod codes;
 mod dependencies;
 mod findings;
 mod form;
+mod opinion;
 mod paths;
 mod places;
 mod price;
@@ -21,6 +22,7 @@ mod symmetry;
 mod values;
 mod witness;
 
+pub use opinion::SmtMode;
 pub use price::{Price, PriceError, StepPrice, price};
 pub use schedule::{Options, verify_schedule};
 
@@ -138,5 +140,5 @@ impl<T> Verified<T> {
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    codes::CODES.to_vec()
+    [codes::CODES, opinion::CODES].concat()
 }

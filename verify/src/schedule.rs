@@ -8,9 +8,11 @@ use rondo_ir::schedule::Schedule;
 
 use crate::codes::Code;
 use crate::findings::Findings;
+use crate::opinion::SmtMode;
 use crate::places::{Places, PlacesError};
+use crate::smt::SmtOptions;
 use crate::{About, Answer, Check, Outcome};
-use crate::{dependencies, form, replay};
+use crate::{dependencies, form, opinion, replay};
 
 /// Limits of a verification. Reaching one gives `unknown`, never a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +27,23 @@ pub struct Options {
     pub memory: usize,
     /// Dependencies that may be followed to show that flows are ordered, in all.
     pub dependency_visits: u64,
+    /// Whether the SMT proof runs as a second opinion, or decides too.
+    pub smt: SmtMode,
+    /// Limits of the SMT proof.
+    pub smt_options: SmtOptions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { findings: 20, places: 1 << 28, transfers: 1 << 28, memory: 4 << 30, dependency_visits: 1 << 30 }
+        Self {
+            findings: 20,
+            places: 1 << 28,
+            transfers: 1 << 28,
+            memory: 4 << 30,
+            dependency_visits: 1 << 30,
+            smt: SmtMode::default(),
+            smt_options: SmtOptions::default(),
+        }
     }
 }
 
@@ -39,13 +53,16 @@ impl Default for Options {
 /// # Checks
 /// `well-formed` and `circuits` (see `form.rs`); `ordered`, if the schedule has explicit dependencies (see
 /// `dependencies.rs`); `no-conflict`, `no-undefined-read` and `completes` (see `replay.rs`). All of them decide.
+/// Last comes `smt-completes`, an independent second opinion (see [`crate::smt`]), which decides only if it is required. If it
+/// contradicts the exact checks, that is an internal error: all of them become unknown, and `V900` says so.
 /// A check that others made meaningless is [`Answer::Unknown`] and says so.
 ///
 /// # Complexity
 /// Near-linear in the slots that flows move, plus one word operation for 64 contributions of a value that is added.
 #[must_use]
 pub fn verify_schedule(problem: Arc<Problem>, schedule: Schedule, options: &Options) -> Outcome<Schedule> {
-    let (checks, findings) = judge(&problem, &schedule, options);
+    let (mut checks, mut findings) = judge(&problem, &schedule, options);
+    opinion::add(&problem, &schedule, options.smt, &options.smt_options, &mut checks, &mut findings);
     Outcome::conclude(checks, findings, About::Problem(problem), schedule)
 }
 

@@ -226,7 +226,7 @@ fn circuits_that_can_never_be_set_are_no_way() {
     builder.device(Device { name: "ocs".to_owned(), ports, reconfiguration_delay: us(10), legal });
     let kind = CollectiveKind::AllGather;
     let error = bound(&problem(builder, kind, 4, 4000)).unwrap_err();
-    assert_eq!(error.to_string(), "no path leads into n2, but 3000 B must pass");
+    assert_eq!(error.to_string(), "no path leads out of n2, but 1000 B must pass");
 }
 
 #[test]

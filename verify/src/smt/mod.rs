@@ -26,6 +26,8 @@
 //! `Unknown` with the share, never `Proved`.
 
 mod encode;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod report;
 #[cfg(feature = "smt")]
 mod solve;
