@@ -5,9 +5,10 @@
 use rondo_ir::diagnostic::CodeEntry;
 
 pub mod json;
+pub mod msccl_xml;
 
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    json::CODES.to_vec()
+    [json::CODES, msccl_xml::CODES].concat()
 }
