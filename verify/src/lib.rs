@@ -15,6 +15,7 @@ mod opinion;
 mod paths;
 mod places;
 mod price;
+pub mod program;
 mod replay;
 mod schedule;
 pub mod smt;
@@ -140,5 +141,5 @@ impl<T> Verified<T> {
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [codes::CODES, opinion::CODES].concat()
+    [codes::CODES, opinion::CODES, program::CODES].concat()
 }

@@ -1,0 +1,7 @@
+//! Tests: hand-written programs, and random ones against the oracle.
+
+mod build;
+mod codes;
+mod good;
+mod oracle;
+mod random;
