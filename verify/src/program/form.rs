@@ -31,7 +31,7 @@ pub(super) fn check<'a>(
     findings: &mut Findings,
 ) -> Result<Flat<'a>, Stop> {
     let places = fits_claim(claim, program, options, findings)?;
-    measure(program, options, findings)?;
+    let size = measure(program, findings)?;
     let mut form = Form { program, places: &places, findings, fatal: false };
     for (rank, of_rank) in (0_u32..).zip(&program.ranks) {
         form.rank(rank, of_rank);
@@ -39,6 +39,7 @@ pub(super) fn check<'a>(
     if form.fatal {
         return Err(Stop::Refuted);
     }
+    fits(size, options, findings)?;
     let mut unroller = Unroller::new(program);
     for (rank, of_rank) in (0_u32..).zip(&program.ranks) {
         unroller.rank(rank, of_rank, findings);
@@ -94,8 +95,8 @@ fn many(parts: usize, count: u32) -> u64 {
     (parts as u64 + 2).saturating_mul(u64::from(count))
 }
 
-/// Counts what unrolling would give, before anything is unrolled.
-fn measure(program: &Program, options: &ProgramOptions, findings: &mut Findings) -> Result<(), Stop> {
+/// Counts what unrolling would give, before anything is unrolled: atoms, and slots touched.
+fn measure(program: &Program, findings: &mut Findings) -> Result<(u64, u64), Stop> {
     fn of(operations: &[Operation], nesting: u32) -> Option<(u64, u64)> {
         let (mut atoms, mut slots) = (0_u64, 0_u64);
         for operation in operations {
@@ -131,6 +132,11 @@ fn measure(program: &Program, options: &ProgramOptions, findings: &mut Findings)
         atoms = atoms.saturating_add(more_atoms);
         slots = slots.saturating_add(more_slots);
     }
+    Ok((atoms, slots))
+}
+
+/// Whether that can be worked on.
+fn fits((atoms, slots): (u64, u64), options: &ProgramOptions, findings: &mut Findings) -> Result<(), Stop> {
     let limit = options.work_limit.min(u64::from(u32::MAX) / 4);
     if limit < atoms {
         return Err(too_large(atoms, "operations, loops and messages unrolled", limit, findings));

@@ -5,3 +5,4 @@ mod codes;
 mod good;
 mod oracle;
 mod random;
+mod same;

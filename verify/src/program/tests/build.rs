@@ -207,7 +207,7 @@ pub(super) fn ring(n: u32, depth: u32) -> Program {
             });
         }
         let last = chunk(2 * n - 2);
-        list.push(if n == 2 { r(before, last, 1) } else { r(before, last, 1) });
+        list.push(r(before, last, 1));
         vec![list]
     };
     program(n, depth, 0, (0..n).map(blocks).collect())
