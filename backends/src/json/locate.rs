@@ -136,13 +136,34 @@ struct Frame {
     wants_key: bool,
 }
 
-/// The last key or value that ends at or before `until`.
+/// The last key or value that ends at or before `until`; a comma behind it does not count.
 pub(super) fn last_before(text: &str, until: usize) -> Option<Spot> {
-    let text = text.as_bytes();
+    let bytes = text.as_bytes();
+    let before = bytes.get(..until).unwrap_or(bytes);
+    let ignored = before.iter().rev().take_while(|b| b.is_ascii_whitespace() || **b == b',').count();
+    let (stack, last) = walk(bytes, before.len() - ignored);
+    let (span, frames) = last?;
+    Some(Spot { path: path_of(bytes, &stack[..frames.min(stack.len())]), span })
+}
+
+/// The array or object whose bracket is the last byte before `until`, or the first one behind it.
+pub(super) fn bracket_at(text: &str, until: usize) -> Option<Spot> {
+    let bytes = text.as_bytes();
+    let is_bracket = |at: usize| matches!(bytes.get(at), Some(b'[' | b'{'));
+    let start = until.checked_sub(1).filter(|&at| is_bracket(at)).unwrap_or_else(|| skip_space(bytes, until));
+    if !is_bracket(start) {
+        return None;
+    }
+    let (stack, _) = walk(bytes, start);
+    Some(Spot { path: path_of(bytes, &stack), span: start..value_end(bytes, start) })
+}
+
+/// Arrays and objects that are open at `until`, and the last key or value before it: its bytes and how many frames are
+/// around it.
+fn walk(text: &[u8], until: usize) -> (Vec<Frame>, Option<(Range<usize>, usize)>) {
     let until = until.min(text.len());
     let mut stack: Vec<Frame> = Vec::new();
-    // The last one found, and how many frames its path has.
-    let mut last: Option<(Range<usize>, usize)> = None;
+    let mut last = None;
     let mut at = 0;
     while at < until {
         let start = at;
@@ -195,9 +216,12 @@ pub(super) fn last_before(text: &str, until: usize) -> Option<Spot> {
             }
         }
     }
-    let (span, frames) = last?;
+    (stack, last)
+}
+
+fn path_of(text: &[u8], frames: &[Frame]) -> String {
     let mut path = String::new();
-    for frame in stack.iter().take(frames) {
+    for frame in frames {
         if frame.array {
             path.push_str(&format!("[{}]", frame.index));
         } else {
@@ -207,12 +231,10 @@ pub(super) fn last_before(text: &str, until: usize) -> Option<Spot> {
             path.push_str(&String::from_utf8_lossy(&text[frame.key.clone()]));
         }
         if PATH_LIMIT < path.len() {
-            path.truncate(path.floor_char_boundary_at(PATH_LIMIT));
-            path.push('…');
-            break;
+            return shorten(&path, PATH_LIMIT);
         }
     }
-    Some(Spot { path, span })
+    path
 }
 
 /// Longest path that is printed, in bytes.

@@ -4,7 +4,7 @@ use rondo_ir::diagnostic::Diagnostic;
 use serde::Deserialize;
 
 use super::check::{Faults, build};
-use super::locate::{last_before, shorten};
+use super::locate::{bracket_at, last_before, shorten};
 use super::model::{PlanFile, WRONG_FORMAT, WRONG_VERSION};
 use super::{FORMAT, Plan};
 
@@ -71,7 +71,9 @@ fn fault_of(file_name: &str, text: &str, skipped: usize, error: &serde_json::Err
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = full.strip_suffix(&place).unwrap_or(&full);
     let end = offset(text, error.line(), error.column());
-    let spot = last_before(text, end);
+    // A type error is reported before an array or object is read, any other one behind the value.
+    let opens = ["invalid type: sequence", "invalid type: map"].iter().any(|start| message.starts_with(start));
+    let spot = opens.then(|| bracket_at(text, end)).flatten().or_else(|| last_before(text, end));
     let shown = |path: &str| if path.is_empty() { String::new() } else { format!("{path}: ") };
     let char_before = text[..end].char_indices().next_back().map_or(0, |(at, _)| at);
     match error.classify() {

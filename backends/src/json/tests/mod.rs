@@ -22,6 +22,9 @@ use rondo_ir::topology::{
 };
 use rondo_ir::units::{Bytes, Delay, PerByte, Rate, Time};
 
+mod refusals;
+mod schema;
+
 use super::{Claimed, Plan, ProgramHeader, emit, looks_like_plan, parse, to_text};
 
 /// A small generator of pseudo-random numbers (splitmix64); the seed is all its state.
@@ -514,5 +517,41 @@ fn the_writer_gets_what_the_text_holds_and_it_ends_with_a_line_feed() {
         assert_eq!(bytes, text_of(&plan).into_bytes());
         assert!(bytes.ends_with(b"\n}\n"));
         assert!(looks_like_plan(&bytes));
+    }
+}
+
+#[test]
+fn the_layout_is_this() {
+    // The example is written by hand; its description is for people and is not kept.
+    let example = include_str!("../testdata/example.json");
+    let expected: String =
+        example.lines().filter(|line| !line.contains("description")).map(|l| format!("{l}\n")).collect();
+    assert_eq!(text_of(&read(example)), expected);
+}
+
+/// Plan files by hand, by name: the good ones, then the bad ones.
+fn fixtures() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/plans");
+    let mut files: Vec<_> = [folder.to_owned(), format!("{folder}/bad")]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files.iter().map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn plans_written_by_hand_are_read_and_written_again() {
+    let fixtures = fixtures();
+    assert_eq!(fixtures.len(), 16);
+    for (name, text) in fixtures {
+        let plan = read(&text);
+        let written = text_of(&plan);
+        assert_eq!(without_spans(&read(&written)).0, without_spans(&plan).0, "{name}");
+        let shown: String =
+            text.lines().filter(|line| !line.contains("\"description\"")).map(|l| format!("{l}\n")).collect();
+        assert_eq!(written, shown, "{name}");
     }
 }
