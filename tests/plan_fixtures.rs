@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rondo_backends::json::{self, Plan};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_verify::Answer;
-use rondo_verify::schedule::{Options, verify_schedule};
+use rondo_verify::{Options, verify_schedule};
 
 /// The plan files of a folder under `tests/plans`, in order.
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -18,21 +18,22 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn judge(file: &Path) -> (Answer, Vec<Diagnostic>) {
+/// What the verifier says of a schedule; `None` for a program.
+fn judge(file: &Path) -> Option<(Answer, Vec<Diagnostic>)> {
     let bytes = std::fs::read(file).unwrap();
     match json::parse(&file.display().to_string(), &bytes).unwrap() {
         Plan::Schedule { problem, schedule, .. } => {
             let outcome = verify_schedule(Arc::clone(&problem), schedule, &Options::default());
-            (outcome.answer(), outcome.findings)
+            Some((outcome.answer(), outcome.findings))
         }
-        Plan::Program { .. } => (Answer::Unknown, Vec::new()),
+        Plan::Program { .. } => None,
     }
 }
 
 #[test]
 fn good_plans_are_proved() {
     for file in files("") {
-        let (answer, findings) = judge(&file);
+        let Some((answer, findings)) = judge(&file) else { continue };
         assert_eq!(answer, Answer::Proved, "{}: {findings:#?}", file.display());
     }
 }
@@ -40,7 +41,7 @@ fn good_plans_are_proved() {
 #[test]
 fn bad_plans_are_refuted() {
     for file in files("bad") {
-        let (answer, findings) = judge(&file);
+        let Some((answer, findings)) = judge(&file) else { continue };
         assert_eq!(answer, Answer::Refuted, "{}: {findings:#?}", file.display());
         assert!(!findings.is_empty(), "{}: refuted without a finding", file.display());
     }
