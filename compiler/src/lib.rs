@@ -16,5 +16,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [front::job::CODES, topology::error::CODES, build::CODES, lower::CODES].concat()
+    [front::job::CODES, topology::error::CODES, front::import::CODES, build::CODES, lower::CODES].concat()
 }

@@ -17,7 +17,7 @@ pub mod route;
 pub mod spec;
 pub mod switch;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod torus;
 
 pub use connectivity::{Cut, connectivity};
@@ -50,7 +50,7 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
 /// # Errors
 /// All that is wrong, as diagnostics with the place in the job file (or in the file that it names).
 pub fn build(spec: &TopologySpec, read: ReadFile<'_>) -> Result<Built, Vec<Diagnostic>> {
-    let (warnings, mut sources) = (Vec::new(), Vec::new());
+    let (mut warnings, mut sources) = (Vec::new(), Vec::new());
     let base = match &spec.kind {
         TopologyKind::Ring { nodes, bidirectional, link } => ring::ring(*nodes, *bidirectional, *link),
         TopologyKind::Torus { sides, link } => torus::torus(sides, *link),
@@ -64,9 +64,10 @@ pub fn build(spec: &TopologySpec, read: ReadFile<'_>) -> Result<Built, Vec<Diagn
             presets::preset(preset)
         }
         TopologyKind::File(file) => {
-            let message = format!("this version reads no topology files yet: `{}`", file.path.value);
-            let _ = read;
-            return Err(vec![Diagnostic::error("T100", message).at(&spec.job_file, file.path.span.range(), "")]);
+            let imported = crate::front::import::import_file(&spec.job_file, file, read)?;
+            warnings.extend(imported.warnings);
+            sources.extend(imported.sources);
+            Ok(imported.fabric)
         }
         TopologyKind::Custom => finish(TopologyBuilder::new("custom")).map(|topology| {
             let topology = Arc::new(topology);

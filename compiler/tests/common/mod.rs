@@ -61,7 +61,7 @@ pub fn hop() -> Delay {
 
 pub fn fabric(builder: TopologyBuilder, shape: Shape) -> Fabric {
     let topology = Arc::new(builder.finish().unwrap());
-    Fabric { router: Arc::new(Bfs(Arc::clone(&topology))), topology, shape, circuits: Vec::new() }
+    Fabric::new(Arc::clone(&topology), shape, Arc::new(Bfs(topology)))
 }
 
 fn nodes(builder: &mut TopologyBuilder, n: u32, forwards: bool) -> Vec<NodeId> {
