@@ -150,9 +150,14 @@ fn syntax(reader: &mut Reader<'_>, span: Span, message: &str, text: &str) {
             .push("delete one of the two; entries of a list are written with [[double]] brackets".to_owned());
         return;
     }
-    reader.error("J001", span, format!("this is no TOML: {message}"), "").help.push(
-        "texts and quantities stand in \"quotes\", a section begins with [name], a key with key = value".to_owned(),
-    );
+    let marked = text.get(start..end).unwrap_or_default();
+    let bare = message.contains("must be quoted") && !marked.is_empty() && !marked.contains(['"', '\'', '\n', '\\']);
+    let diagnostic = reader.error("J001", span, format!("this is no TOML: {message}"), "not understood");
+    diagnostic.help.push(if bare {
+        format!("write it in quotes: \"{}\"", suggest::shorten(marked))
+    } else {
+        "texts and quantities stand in \"quotes\", a section begins with [name], a key with key = value".to_owned()
+    });
 }
 
 /// The value without its place.

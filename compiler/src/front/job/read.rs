@@ -123,14 +123,20 @@ impl<'a> Reader<'a> {
             self.scratch = diagnostic;
             return &mut self.scratch;
         }
-        // The last place is overwritten once there is more than anybody reads: memory stays bounded.
-        if 20 * LIMIT <= self.diagnostics.len() {
-            self.diagnostics.pop();
+        // Once there is more than anybody reads, the rest is only counted: memory stays bounded.
+        if self.is_full() {
             self.dropped += 1;
+            self.scratch = diagnostic;
+            return &mut self.scratch;
         }
         self.diagnostics.push(diagnostic);
         let last = self.diagnostics.len() - 1;
         &mut self.diagnostics[last]
+    }
+
+    /// Whether further findings are only counted, so that nobody need look for what was meant.
+    pub(super) fn is_full(&self) -> bool {
+        4 * LIMIT <= self.diagnostics.len()
     }
 
     /// Whether an error was reported.
@@ -240,6 +246,10 @@ impl<'a> Reader<'a> {
             self.error("J007", span, format!("this version does not read `[{key}]`"), *reason)
                 .help
                 .push(format!("delete `[{key}]` and what belongs to it"));
+            return None;
+        }
+        if self.is_full() {
+            self.error("J003", span, "", "");
             return None;
         }
         let known = keys_for(open.info, open.variant.as_deref());

@@ -31,6 +31,18 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("target", "to"),
     ("dst", "to"),
     ("destination", "to"),
+    ("fp64", "float64"),
+    ("double", "float64"),
+    ("fp32", "float32"),
+    ("float", "float32"),
+    ("fp16", "float16"),
+    ("half", "float16"),
+    ("bf16", "bfloat16"),
+    ("fp8", "float8"),
+    ("xml", "msccl-xml"),
+    ("fat_tree", "clos"),
+    ("full_mesh", "mesh"),
+    ("fully_connected", "mesh"),
 ];
 
 /// The known name that was probably meant, if one is near.
@@ -44,15 +56,16 @@ pub(super) fn nearest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>)
     if let Some(same) = known.iter().find(|name| name.to_lowercase().replace('-', "_") == folded) {
         return Some(same);
     }
+    let mut meant = SYNONYMS.iter().filter(|(word, _)| *word == folded);
+    if let Some(name) = meant.find_map(|(_, key)| known.iter().copied().find(|name| name == key)) {
+        return Some(name);
+    }
     let near = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase().replace('-', "_")), *name))
         .filter(|(distance, name)| *distance <= (name.len().max(given.len()) / 3).max(1))
         .min_by_key(|(distance, _)| *distance);
-    near.map(|(_, name)| name).or_else(|| {
-        let mut meant = SYNONYMS.iter().filter(|(word, _)| *word == folded);
-        meant.find_map(|(_, key)| known.iter().copied().find(|name| name == key))
-    })
+    near.map(|(_, name)| name)
 }
 
 /// `a`, `a or b`, `a, b or c`.

@@ -394,6 +394,10 @@ pub(super) fn unknown_node<'n>(
     name: &Spanned<String>,
     known: impl Iterator<Item = &'n str> + Clone,
 ) {
+    if reader.is_full() {
+        reader.error(code, name.span, "", "");
+        return;
+    }
     let nearest = suggest::nearest(&name.value, known.clone().take(4096));
     let text = nearest.map_or_else(|| "unknown node".to_owned(), |nearest| format!("did you mean \"{nearest}\"?"));
     let shown = suggest::shorten(&name.value);

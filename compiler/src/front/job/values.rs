@@ -339,7 +339,7 @@ impl<T: Value> Value for Vec<Spanned<T>> {
             } else {
                 "a list".to_owned()
             };
-            reader.wrong_type(path, value, &needed, "[ … ]");
+            reader.wrong_type(path, value, &needed, "a list in brackets: [first, second]");
             return None;
         };
         let mut items = Self::with_capacity(array.len());
