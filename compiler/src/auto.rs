@@ -210,7 +210,7 @@ fn candidate(
         Ok(Candidate { flows: schedule.flow_count(), schedule, cost, chunks })
     };
     let first = chunks.unwrap_or(1);
-    let given = build::estimate(info, &cx.with_chunks(first))?;
+    let given = build::flow_estimate(info, &cx.with_chunks(first))?;
     if !named && FLOW_LIMIT < given {
         return Err(BuildError::TooManyFlows { given, limit: FLOW_LIMIT });
     }
@@ -221,7 +221,7 @@ fn candidate(
     let elements = cx.problem.groups().first().map_or(0, |group| group.collective().elements());
     let mut more = 2;
     while more <= MOST_CHUNKS && u64::from(more) <= elements {
-        if PIPELINE_FLOW_LIMIT < build::estimate(info, &cx.with_chunks(more))? {
+        if PIPELINE_FLOW_LIMIT < build::flow_estimate(info, &cx.with_chunks(more))? {
             break;
         }
         let next = at(more)?;

@@ -176,14 +176,14 @@ impl BuildError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::UnknownAlgorithm { .. } => "P001",
-            Self::DoesNotFit { .. } => "P002",
-            Self::NoRoute { .. } => "P003",
-            Self::Disconnected { .. } => "P004",
-            Self::TooManyFlows { .. } => "P005",
-            Self::TooManyChunks { .. } | Self::Layout(_) => "P006",
-            Self::Groups { .. } => "P007",
-            Self::NoCandidate { .. } => "P008",
+            Self::UnknownAlgorithm { .. } => "P021",
+            Self::DoesNotFit { .. } => "P022",
+            Self::NoRoute { .. } => "P023",
+            Self::Disconnected { .. } => "P024",
+            Self::TooManyFlows { .. } => "P025",
+            Self::TooManyChunks { .. } | Self::Layout(_) => "P026",
+            Self::Groups { .. } => "P027",
+            Self::NoCandidate { .. } => "P028",
         }
     }
 
@@ -219,53 +219,65 @@ impl BuildError {
 /// The codes of this module.
 pub(crate) const CODES: &[CodeEntry] = &[
     CodeEntry {
-        code: "P001",
+        code: "P021",
         title: "unknown algorithm",
         explanation: "The job names an algorithm that does not exist. The message lists all names; `auto` tries every one that \
                       fits and takes the cheapest.",
     },
     CodeEntry {
-        code: "P002",
+        code: "P022",
         title: "algorithm does not fit",
         explanation: "The named algorithm asks for something that this collective, these ranks or this topology do not have, \
                       for example a torus, or a number of ranks that is a power of two. The message says what. `auto` passes \
                       over such algorithms and reports why.",
     },
     CodeEntry {
-        code: "P003",
+        code: "P023",
         title: "no route between two ranks",
         explanation: "The algorithm sends between two ranks whose nodes are joined by no path of links that are up over nodes \
                       that forward. Switches forward; accelerators do not unless the topology says so. Algorithms that pass \
                       data on through other ranks (`ring`, `bfs-tree`, `relay`) may still work.",
     },
     CodeEntry {
-        code: "P004",
+        code: "P024",
         title: "ranks are not connected",
         explanation: "Even through other ranks nothing leads from one rank to the other, so no schedule exists. A link is \
                       missing or down, or a rank is placed on the wrong node.",
     },
     CodeEntry {
-        code: "P005",
+        code: "P025",
         title: "schedule too large to try",
         explanation: "While choosing, candidates whose flow count would exceed a limit are passed over to keep compilation \
                       fast. Name the algorithm in the job to build it anyway.",
     },
     CodeEntry {
-        code: "P006",
+        code: "P026",
         title: "number of chunks cannot be built",
         explanation: "A block needs at least one chunk, and a buffer at most 2^30 slots. Write a number of chunks in between.",
     },
     CodeEntry {
-        code: "P007",
+        code: "P027",
         title: "one group expected",
         explanation: "Builders make the schedule of one collective over one group of ranks. A problem with several groups needs \
                       one compilation a group.",
     },
     CodeEntry {
-        code: "P008",
+        code: "P028",
         title: "no algorithm fits",
         explanation: "Every algorithm was tried and none fits. The notes give the reason of each. On a topology that connects \
                       all ranks this does not happen; so look for a missing link first.",
+    },
+    CodeEntry {
+        code: "P029",
+        title: "measurement cannot be read",
+        explanation: "A line of an nccl-tests output begins with a size but is no line of its table: size, count, type, \
+                      perhaps redop and root, then time, algbw, busbw and #wrong, out of place and in place.",
+    },
+    CodeEntry {
+        code: "P030",
+        title: "too few measurements",
+        explanation: "Start-up and rate are fitted to at least two lines of different size. Run nccl-tests over a range, for \
+                      example `all_reduce_perf -b 1K -e 1G -f 2`.",
     },
 ];
 
@@ -319,8 +331,11 @@ pub(crate) fn build_info(info: &'static AlgorithmInfo, cx: &BuildContext) -> Res
     (info.build)(&site)
 }
 
-/// An upper estimate of the flows of the algorithm.
-pub(crate) fn estimate(info: &'static AlgorithmInfo, cx: &BuildContext) -> Result<u64, BuildError> {
+/// An estimate of the flows of the algorithm, made without building it.
+///
+/// # Errors
+/// [`BuildError::Groups`].
+pub fn flow_estimate(info: &'static AlgorithmInfo, cx: &BuildContext) -> Result<u64, BuildError> {
     let site = Site::new(cx)?;
     Ok(if site.n == 1 { 1 } else { (info.flows)(&site) })
 }

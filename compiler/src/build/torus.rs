@@ -223,38 +223,31 @@ impl Links {
         Ok(Self { sides: sides.to_vec(), table })
     }
 
-    /// The minimal route between two coordinate indices, first dimension first; ties in half.
+    /// The minimal route between two coordinate indices, first dimension first. If it has ties, half goes up in all
+    /// tied dimensions and half down.
     fn route(&self, src: u32, dst: u32) -> Route {
-        let mut parts: Vec<(u32, Vec<Hop>)> = vec![(src, Vec::new())];
-        let mut stride = 1;
-        for (d, &side) in self.sides.iter().enumerate() {
-            let up = (dst / stride % side + side - src / stride % side) % side;
-            let ways: &[bool] = match (2 * up).cmp(&side) {
-                _ if up == 0 => &[],
-                std::cmp::Ordering::Less => &[false],
-                std::cmp::Ordering::Greater => &[true],
-                std::cmp::Ordering::Equal => &[false, true],
-            };
-            if !ways.is_empty() {
-                let mut split = Vec::with_capacity(parts.len() * ways.len());
-                for (start, hops) in parts {
-                    for &down in ways {
-                        let mut hops = hops.clone();
-                        let mut index = start;
-                        for _ in 0..if down { side - up } else { up } {
-                            hops.extend(self.table[index as usize][2 * d + usize::from(down)]);
-                            let x = index / stride % side;
-                            let to = if down { (x + side - 1) % side } else { (x + 1) % side };
-                            index = index - x * stride + to * stride;
-                        }
-                        split.push((index, hops));
-                    }
+        let way = |tie_down: bool| {
+            let (mut index, mut stride, mut tied, mut hops) = (src, 1, false, Vec::new());
+            for (d, &side) in self.sides.iter().enumerate() {
+                let up = (dst / stride % side + side - src / stride % side) % side;
+                let tie = 2 * up == side;
+                tied |= tie;
+                let down = if tie { tie_down } else { side < 2 * up };
+                for _ in 0..if down { side - up } else { up } {
+                    hops.extend(self.table[index as usize][2 * d + usize::from(down)]);
+                    let x = index / stride % side;
+                    let to = if down { (x + side - 1) % side } else { (x + 1) % side };
+                    index = index - x * stride + to * stride;
                 }
-                parts = split;
+                stride *= side;
             }
-            stride *= side;
+            (hops, tied)
+        };
+        let (up, tied) = way(false);
+        if !tied {
+            return Route::single(up);
         }
-        let weight = Ratio::new(1, parts.len() as u64);
-        Route { parts: parts.into_iter().map(|(_, hops)| RoutePart { weight, hops }).collect() }
+        let weight = Ratio::new_raw(1, 2);
+        Route { parts: [up, way(true).0].map(|hops| RoutePart { weight, hops }).into() }
     }
 }

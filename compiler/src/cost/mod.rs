@@ -1,5 +1,8 @@
 //! The compiler's evaluator of the step-synchronous model: exact, written from [`rondo_ir::cost`].
 
+pub mod calibrate;
+pub mod closed;
+
 use num_bigint::{BigInt, BigUint};
 use num_rational::{BigRational, Ratio};
 use rayon::prelude::*;
