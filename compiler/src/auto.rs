@@ -77,8 +77,8 @@ const PIPELINE_FLOW_LIMIT: u64 = 1 << 18;
 const MOST_CHUNKS: u32 = 1024;
 
 /// Builds and prices the candidates and takes the cheapest; ties go to fewer steps, then fewer flows, then the stated
-/// order. `chunks` fixes the pipelining factor, else each algorithm gets the best of 1, 2, 4, … 1024 (bounded by the
-/// elements of the buffer and by the flows that it would take).
+/// order. `chunks` fixes the pipelining factor, else each pipelined algorithm tries 1, 2, 4, … 1024, bounded by the
+/// elements of the buffer and by the flows that it would take, until the time rises twice in a row.
 ///
 /// `cx.chunks` is ignored. The result does not depend on the number of threads.
 ///
@@ -220,6 +220,9 @@ fn candidate(
     }
     let elements = cx.problem.groups().first().map_or(0, |group| group.collective().elements());
     let mut more = 2;
+    // The time falls and then rises: a fixed part for each chunk against a smaller share for each. Two rises in a row
+    // (one may come from slots that differ by an element) end the search.
+    let mut rises = 0;
     while more <= MOST_CHUNKS && u64::from(more) <= elements {
         if PIPELINE_FLOW_LIMIT < build::flow_estimate(info, &cx.with_chunks(more))? {
             break;
@@ -227,6 +230,12 @@ fn candidate(
         let next = at(more)?;
         if next.key() < best.key() {
             best = next;
+            rises = 0;
+        } else {
+            rises += 1;
+            if 1 < rises {
+                break;
+            }
         }
         more *= 2;
     }
