@@ -4,7 +4,7 @@
 //! topology stands (names of its nodes, how many there are) is checked by [`build_problem`].
 //!
 //! What a file may hold is written once, in `tables.rs`: the reader, the suggestions in its messages, the reference page
-//! ([`reference`]) and the JSON Schema ([`schema`]) are made from it.
+//! ([`reference()`]) and the JSON Schema ([`schema()`]) are made from it.
 //!
 //! # Example
 //! ```
