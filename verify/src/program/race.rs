@@ -19,8 +19,10 @@ use super::order;
 use super::report::Findings;
 use crate::{Answer, Check};
 
-/// Edges that one search may look at before clocks take over.
+/// Atoms that one search may look at before clocks take over.
 const SEARCH: usize = 4096;
+/// Batches of searches, each with a budget of its own.
+const BATCHES: usize = 8;
 /// Threadblocks that a pass of clocks over the whole graph serves.
 const WIDTH: usize = 16;
 /// Pairs that are put to the test by runs, where the rule of happens-before does not see every order.
@@ -90,6 +92,11 @@ pub(super) fn accesses(flat: &Flat<'_>, atoms: &Atoms, atom: u32, mut visit: imp
 
 /// Finds all races between neighbours.
 pub(super) fn races(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], positions: &[u32]) -> Races {
+    races_within(flat, atoms, order, positions, SEARCH)
+}
+
+/// The same with another limit of one search; the answer does not depend on it.
+pub(super) fn races_within(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], positions: &[u32], search: usize) -> Races {
     let ranks = flat.rank_tbs.len() - 1;
     // Atoms that touch a rank's memory or belong to it, in the total order.
     let mut lists: Vec<Vec<u32>> = (0..ranks)
@@ -116,7 +123,7 @@ pub(super) fn races(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], positions: &[
         lists.par_iter().enumerate().map(|(rank, list)| of_rank(flat, atoms, rank, list)).collect();
     let crossing = of_ranks.iter().map(|(crossing, _)| crossing).sum();
     let open: Vec<Pair> = of_ranks.into_iter().flat_map(|(_, open)| open).collect();
-    let mut races = unordered(flat, atoms, order, positions, open);
+    let mut races = unordered(flat, atoms, order, positions, open, search);
     races.sort_unstable_by_key(|pair| (positions[pair.late as usize], positions[pair.early as usize], pair.location));
     let mut open = Vec::new();
     if atoms.approximate {
@@ -304,14 +311,22 @@ impl Clocks {
 }
 
 /// The pairs that are not ordered in the whole graph.
-fn unordered(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], positions: &[u32], pairs: Vec<Pair>) -> Vec<Pair> {
+fn unordered(
+    flat: &Flat<'_>,
+    atoms: &Atoms,
+    order: &[u32],
+    positions: &[u32],
+    pairs: Vec<Pair>,
+    search: usize,
+) -> Vec<Pair> {
     if pairs.is_empty() {
         return pairs;
     }
+    let chunk = pairs.len().div_ceil(BATCHES).max(64);
     let searched: Vec<Option<bool>> = pairs
-        .par_chunks(64)
+        .par_chunks(chunk)
         .flat_map_iter(|chunk| {
-            let mut search = Search::new(flat.tbs.len());
+            let mut search = Search::new(atoms.list.len(), search);
             chunk.iter().map(|pair| search.reaches(atoms, positions, pair.early, pair.late)).collect::<Vec<_>>()
         })
         .collect();
@@ -374,15 +389,19 @@ fn whole_clocks(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], columns: &[u32]) 
 
 /// Searches backwards, the nearest edges first, never before the place of the goal in the total order.
 struct Search {
-    /// By threadblock: the search in which it was met, and the end of what has been met of it.
-    met: Vec<(u32, u32)>,
+    /// By atom: the last search that met it.
+    met: Vec<u32>,
     number: u32,
     stack: Vec<u32>,
+    /// Atoms that one search may look at.
+    limit: usize,
+    /// Atoms that may still be looked at, in all searches.
+    budget: usize,
 }
 
 impl Search {
-    fn new(tbs: usize) -> Self {
-        Self { met: vec![(0, 0); tbs], number: 0, stack: Vec::new() }
+    fn new(atoms: usize, limit: usize) -> Self {
+        Self { met: vec![0; atoms], number: 0, stack: Vec::new(), limit, budget: SEARCH.max(2 * atoms) }
     }
 
     /// Whether `early` happens before `late`; `None` if that takes too long to find out.
@@ -390,44 +409,44 @@ impl Search {
         self.number += 1;
         let goal_tb = atoms.list[early as usize].tb;
         let goal = positions[early as usize];
-        self.stack.clear();
-        self.stack.push(late);
+        let Self { met, number, stack, limit, budget } = self;
+        stack.clear();
+        stack.push(late);
         let mut work = 0;
-        while let Some(at) = self.stack.pop() {
-            let tb = atoms.list[at as usize].tb;
-            if tb == goal_tb && early <= at {
+        while let Some(at) = stack.pop() {
+            let atom = &atoms.list[at as usize];
+            if atom.tb == goal_tb && early <= at {
                 return Some(true);
             }
-            let met = &mut self.met[tb as usize];
-            let from = if met.0 == self.number { met.1 } else { atoms.start[tb as usize] };
-            if at < from {
+            if std::mem::replace(&mut met[at as usize], *number) == *number {
                 continue;
             }
-            *met = (self.number, at + 1);
-            let mut found = Vec::new();
-            for number in (from..=at).rev() {
-                work += 1;
-                if positions[number as usize] <= goal {
-                    break;
-                }
-                if SEARCH < work {
-                    return None;
-                }
-                atoms.before(&atoms.list[number as usize], |before| {
-                    work += 1;
-                    if goal <= positions[before as usize] {
-                        found.push(before);
-                    }
-                });
+            work += 1;
+            if *limit < work || *budget == 0 {
+                return None;
             }
-            // The nearest are looked at first: they go on top.
-            self.stack.extend(found.into_iter().rev());
+            *budget -= 1;
+            // Other threadblocks are looked at first: they go on top.
+            if at != atoms.start[atom.tb as usize] && goal < positions[at as usize - 1] {
+                stack.push(at - 1);
+            }
+            atoms.before(atom, |before| {
+                if goal <= positions[before as usize] {
+                    stack.push(before);
+                }
+            });
         }
         Some(false)
     }
 }
 
 impl Races {
+    /// The pairs of atoms that race for certain.
+    #[cfg(test)]
+    pub(super) fn pairs(&self) -> Vec<(u32, u32, u32)> {
+        self.races.iter().map(|pair| (pair.early, pair.late, pair.location)).collect()
+    }
+
     /// The check and its findings.
     pub(super) fn report(&self, flat: &Flat<'_>, atoms: &Atoms, findings: &mut Findings) -> Check {
         let Self { races, open, places, crossing } = self;

@@ -5,6 +5,10 @@ use rondo_ir::program::{MoveOp, Operation, OperationKind, OperationRef, Program}
 
 use super::build::*;
 use super::oracle::{Met, Oracle, Random};
+use crate::program::ProgramOptions;
+use crate::program::atoms::Atoms;
+use crate::program::report::Findings;
+use crate::program::{form, order, race};
 use crate::{Answer, Check, Claim};
 
 /// States that the oracle explores.
@@ -49,6 +53,7 @@ fn compare(claim: &Claim, program: &Program, random: &mut Random, met: &mut Met)
     if hung {
         met.count("hung");
     }
+    clocks_and_searches_agree(claim, program);
     let races = split.has_race(STATES).expect("explored before");
     assert_eq!(answer(&outcome.checks, "no-race") == Answer::Refuted, races, "{}", show());
     assert_eq!(answer(&outcome.checks, "no-race") == Answer::Proved, !races, "{}", show());
@@ -68,6 +73,18 @@ fn compare(claim: &Claim, program: &Program, random: &mut Random, met: &mut Met)
     assert_eq!(answer(&outcome.checks, "completes") == Answer::Refuted, !right, "{}", show());
     assert_eq!(outcome.verified.is_some(), right && !hung, "{}", show());
     met.count(if right { "right" } else { "wrong" });
+}
+
+/// Whether pairs are searched for or looked up in clocks over the whole graph does not matter.
+fn clocks_and_searches_agree(claim: &Claim, program: &Program) {
+    let options = ProgramOptions::default();
+    let Ok(flat) = form::check(claim, program, &options, &mut Findings::new(1)) else { panic!("is well formed") };
+    let atoms = Atoms::new(&flat, true);
+    let order = order::total_order(&flat, &atoms).expect("finishes");
+    let positions = order::positions(&order);
+    let within = |search| race::races_within(&flat, &atoms, &order, &positions, search).pairs();
+    assert_eq!(within(0), within(usize::MAX), "{program:#?}");
+    assert_eq!(within(0), within(3), "{program:#?}");
 }
 
 /// A random place of a rank.
