@@ -63,6 +63,7 @@ pub enum LinkKind {
     /// Nothing known: a link of a generated or described topology.
     Link,
     /// NVLink, between accelerators or to an NVSwitch.
+    #[serde(rename = "nvlink")]
     NvLink,
     /// AMD's Infinity Fabric between accelerators.
     Xgmi,

@@ -5,6 +5,7 @@
 
 pub mod clos;
 pub mod connectivity;
+pub mod describe;
 pub mod error;
 pub mod grid;
 pub mod hosts;
@@ -21,6 +22,7 @@ pub(crate) mod testing;
 pub mod torus;
 
 pub use connectivity::{Cut, connectivity};
+pub use describe::{TopologyDescription, describe};
 pub use error::{BuildError, LINK_LIMIT};
 
 use std::sync::Arc;
