@@ -109,6 +109,7 @@ fn schedules_replay_to_their_postcondition() {
         check(&ring(n, true, true), n, &mut built);
         if n <= 9 {
             check(&ring(n, false, false), n, &mut built);
+            check(&ring(n, true, false), n, &mut built);
             check(&mesh(n), n, &mut built);
             check(&caterpillar(n), n, &mut built);
         }

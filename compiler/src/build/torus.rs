@@ -192,6 +192,13 @@ struct Links {
 impl Links {
     fn new(site: &Site, algorithm: &'static str, sides: &[u32], at: &[u32]) -> Result<Self, BuildError> {
         let topology = site.topology();
+        // Ways of more than one hop pass nodes of other ranks.
+        if 1 < sides.iter().map(|side| side / 2).sum::<u32>()
+            && let Some(&position) = at.iter().find(|&&position| !topology.node(site.nodes[position as usize]).forwards)
+        {
+            let reason = format!("node `{}` does not forward the traffic of others", site.node_name(position));
+            return Err(BuildError::DoesNotFit { algorithm, reason });
+        }
         let mut table = Vec::with_capacity(at.len());
         for index in 0..site.n {
             let mut row = Vec::with_capacity(2 * sides.len());
