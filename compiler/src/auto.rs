@@ -85,13 +85,7 @@ const MOST_CHUNKS: u32 = 1024;
 /// # Errors
 /// What keeps the named algorithm from being built, or [`BuildError::NoCandidate`].
 pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Selection, BuildError> {
-    let infos: Vec<&'static AlgorithmInfo> = match request {
-        Algorithm::Named(name) => vec![build::algorithm(name)?],
-        Algorithm::Auto => {
-            let kind = cx.problem.groups().first().map(|group| group.collective().kind());
-            build::algorithms().iter().filter(|info| kind.is_none_or(|kind| info.serves(kind))).collect()
-        }
-    };
+    let infos = infos(cx, request)?;
     let named = matches!(request, Algorithm::Named(_));
     let tried: Vec<Result<Candidate, BuildError>> =
         infos.par_iter().map(|&info| candidate(info, cx, chunks, named)).collect();
@@ -137,6 +131,79 @@ pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Res
         });
     }
     Ok(Selection { schedule, cost, candidates })
+}
+
+/// The algorithms that a request asks for and that build the problem's collective, in the stated order.
+fn infos(cx: &BuildContext, request: Algorithm) -> Result<Vec<&'static AlgorithmInfo>, BuildError> {
+    let kind = cx.problem.groups().first().map(|group| group.collective().kind());
+    match request {
+        Algorithm::Named(name) => Ok(vec![build::algorithm(name)?]),
+        Algorithm::Auto => {
+            Ok(build::algorithms().iter().filter(|info| kind.is_none_or(|kind| info.serves(kind))).collect())
+        }
+    }
+}
+
+/// A schedule of an algorithm at a pipelining factor.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// The algorithm.
+    pub name: &'static str,
+    /// The pipelining factor.
+    pub chunks: u32,
+    /// What it builds.
+    pub schedule: Schedule,
+}
+
+/// All candidates of a request, none chosen: for choosing by size. `chunks` fixes the pipelining factor, else each pipelined
+/// algorithm gives one for each of 1, 2, 4, … 1024, bounded by the elements of the buffer and by the flows that it would take.
+///
+/// # Errors
+/// As [`select`].
+pub fn variants(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Vec<Variant>, BuildError> {
+    let infos = infos(cx, request)?;
+    let named = matches!(request, Algorithm::Named(_));
+    let built: Vec<Result<Vec<Variant>, BuildError>> =
+        infos.par_iter().map(|&info| variants_of(info, cx, chunks, named)).collect();
+    let mut variants = Vec::new();
+    let mut refused = Vec::new();
+    for (index, result) in built.into_iter().enumerate() {
+        match result {
+            Ok(list) => variants.extend(list),
+            Err(error) => refused.push((index, error)),
+        }
+    }
+    if variants.is_empty() { Err(no_candidate(cx, &infos, refused, named)) } else { Ok(variants) }
+}
+
+fn variants_of(
+    info: &'static AlgorithmInfo,
+    cx: &BuildContext,
+    chunks: Option<u32>,
+    named: bool,
+) -> Result<Vec<Variant>, BuildError> {
+    let at = |chunks: u32| -> Result<Variant, BuildError> {
+        Ok(Variant { name: info.name, chunks, schedule: build::build_info(info, &cx.with_chunks(chunks))? })
+    };
+    let first = chunks.unwrap_or(1);
+    let given = build::flow_estimate(info, &cx.with_chunks(first))?;
+    if !named && FLOW_LIMIT < given {
+        return Err(BuildError::TooManyFlows { given, limit: FLOW_LIMIT });
+    }
+    let mut variants = vec![at(first)?];
+    if chunks.is_some() || !info.is_pipelined() {
+        return Ok(variants);
+    }
+    let elements = cx.problem.groups().first().map_or(0, |group| group.collective().elements());
+    let mut more = 2;
+    while more <= MOST_CHUNKS
+        && u64::from(more) <= elements
+        && build::flow_estimate(info, &cx.with_chunks(more))? <= PIPELINE_FLOW_LIMIT
+    {
+        variants.push(at(more)?);
+        more *= 2;
+    }
+    Ok(variants)
 }
 
 /// Without the name of the algorithm, which stands beside it.

@@ -8,6 +8,8 @@ pub mod cost;
 pub mod fabric;
 pub mod front;
 pub mod lower;
+pub mod pass;
+pub mod sizes;
 pub mod span;
 pub mod topology;
 
@@ -16,5 +18,5 @@ use rondo_ir::diagnostic::CodeEntry;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [front::job::CODES, topology::error::CODES, front::import::CODES, build::CODES, lower::CODES].concat()
+    [front::job::CODES, topology::error::CODES, front::import::CODES, build::CODES, lower::CODES, pass::CODES].concat()
 }

@@ -71,6 +71,8 @@ pub struct RuntimeProfile {
     pub xml_nodes: Option<u32>,
     /// Children of one XML element.
     pub xml_children: Option<u32>,
+    /// Algorithm files that it loads.
+    pub files: Option<u32>,
     /// Consecutive `re` that fuse.
     pub fused_reduces: Option<u32>,
     /// Whether `rcs rrs rrc rrcs` run.
@@ -102,6 +104,7 @@ impl RuntimeProfile {
         waitable_threadblock: Some(127),
         xml_nodes: Some(4095),
         xml_children: Some(1024),
+        files: Some(4),
         fused_reduces: Some(16),
         fused_receives: true,
         reduce_scatter_name: "reduce_scatter",
@@ -118,6 +121,7 @@ impl RuntimeProfile {
         version: "Azure/msccl-executor-nccl, 2024-12 (NCCL 2.23)",
         instructions: Some(64),
         threadblocks: Some(1024),
+        files: Some(1024),
         reduce_scatter_name: "reducescatter",
         size_end: SizeEnd::InclusiveZeroUnlimited,
         all_attributes_mandatory: true,
@@ -148,6 +152,7 @@ impl RuntimeProfile {
         waitable_threadblock: None,
         xml_nodes: None,
         xml_children: None,
+        files: None,
         fused_reduces: None,
         exact_buffer_chunks: false,
         loadable: false,

@@ -43,6 +43,7 @@ mod suggest;
 mod tables;
 mod topology;
 mod values;
+mod write;
 
 use rondo_ir::diagnostic::Diagnostic;
 use toml::de::DeTable;
@@ -56,6 +57,7 @@ pub use read::DefaultUsed;
 pub use reference::reference;
 pub use schema::schema;
 pub use values::{ExportFormat, NodeRef, PerRank, RankChoice, Sizes, SlotCondition, Target};
+pub use write::write_topology;
 
 use crate::span::{Span, Spanned};
 use read::{Reader, Value};

@@ -403,7 +403,7 @@ table! {
         in_place: bool { only: &["msccl-xml"], example: "true" }
         /// Whether the runtime may use it for calls out of place. Without it, as `[collective]` says.
         out_of_place: bool { only: &["msccl-xml"], example: "true" }
-        /// Sizes of calls for which the runtime may use it. Without it, those of the job.
+        /// Sizes of calls for which the runtime may use it. Without it, the job's range, or everything up to the job's size.
         sizes: Sizes { only: &["msccl-xml"], example: "\"64 KiB..1 GiB\"" }
         /// Name of the algorithm in the file. Without it, made from the job.
         name: Name { example: "\"ring8\"" }

@@ -1,0 +1,6 @@
+//! Passes: functions from a schedule to a schedule. None has to be trusted; `verify` runs on what comes out.
+
+mod refine;
+
+pub(crate) use refine::CODES;
+pub use refine::{RefineError, refine};

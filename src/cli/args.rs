@@ -1,0 +1,265 @@
+//! What can be typed. The help texts are the documentation comments of this file.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Compile collective communication schedules, and prove them right before anybody runs them.
+///
+/// A job file names a collective (what must end up where) and a topology (what can move at what speed). `rondo compile`
+/// chooses the cheapest schedule, proves it correct, and writes it for a runtime library. `rondo verify` proves or refutes
+/// plan files, ours and those that other tools wrote.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Exit status: 0 done and verified, 1 refuted (or not loadable by the runtime named with --runtime),
+2 input that cannot be read or wrong usage, 3 could not decide.
+
+Begin with:  rondo compile examples/ring8/job.toml
+Codes such as J003 in messages are explained by `rondo explain J003`.")]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// How results are printed on standard output
+    #[arg(long, global = true, value_enum, default_value_t = OutputFormat::Text, value_name = "FORMAT")]
+    pub output_format: OutputFormat,
+
+    /// When to use colour in messages
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub color: ColorChoice,
+
+    /// Worker threads; 0 means one a core. Results do not depend on it
+    #[arg(long, global = true, default_value_t = 0, value_name = "N", help_heading = "Limits")]
+    pub threads: usize,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// For people
+    Text,
+    /// The same facts with stable keys
+    Json,
+    /// Findings for code-review tools (SARIF 2.1.0); of `verify`
+    Sarif,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Choose, verify and write a schedule for a job
+    ///
+    /// Builds every algorithm that fits the job, prices each, verifies the cheapest, and prints what was chosen and why.
+    /// With a size range in the job (`buffer_size = "1 KiB..4 GiB"`) a set of plans is compiled, with the exact sizes at
+    /// which the winner changes.
+    #[command(after_help = "\
+Examples:
+  rondo compile examples/ring8/job.toml
+  rondo compile examples/ring8/job.toml -o plan.json --emit msccl-xml:azure=plan.xml
+  rondo compile examples/size-range/job.toml --emit msccl-xml:rccl=plans/")]
+    Compile(CompileArguments),
+
+    /// Prove or refute plan files of any known format
+    ///
+    /// The format is recognised from the content. Claims of a file (its collective, its price) are recomputed, never
+    /// trusted; `--against` checks it against an independent job.
+    #[command(after_help = "\
+Examples:
+  rondo verify plan.json
+  rondo verify plans/*.xml --runtime rccl
+  rondo verify plan.xml --against job.toml
+  rondo compile job.toml -o - | rondo verify -")]
+    Verify(VerifyArguments),
+
+    /// Write a plan in the format of a runtime library
+    #[command(after_help = "\
+Examples:
+  rondo export plan.json --to msccl-xml:msccl -o plan.xml
+  rondo export plan.json --to msccl-xml:azure -o - --protocol LL")]
+    Export(ExportArguments),
+
+    /// Price a plan or job: per-step breakdown, lower bound, gap
+    #[command(after_help = "\
+Examples:
+  rondo cost examples/ring8/job.toml
+  rondo cost plan.json
+  rondo cost job.toml --calibrate nccl-tests-output.txt")]
+    Cost(CostArguments),
+
+    /// Show a topology as Rondo sees it
+    #[command(subcommand)]
+    Topology(TopologyCommand),
+
+    /// Explain a code from a message
+    #[command(after_help = "Example:\n  rondo explain V004")]
+    Explain {
+        /// The code, such as V004; without one, all codes are listed
+        #[arg(value_name = "CODE")]
+        code: Option<String>,
+    },
+
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  rondo completions bash > ~/.local/share/bash-completion/completions/rondo")]
+    Completions {
+        /// The shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Options that decide how hard the proof is tried.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ProofArguments {
+    /// Leave out the independent SMT proof
+    #[arg(long, conflicts_with = "require_smt", help_heading = "Proof")]
+    pub no_smt: bool,
+
+    /// Without a finished SMT proof the verdict is unknown (exit status 3)
+    #[arg(long, help_heading = "Proof")]
+    pub require_smt: bool,
+
+    /// Most ranks for which the SMT proof covers every chunk; above, it covers chosen chunks and says which share
+    #[arg(long, default_value_t = 256, value_name = "RANKS", help_heading = "Proof")]
+    pub smt_ranks: usize,
+}
+
+/// Arguments of `compile`.
+#[derive(Debug, Args)]
+pub struct CompileArguments {
+    /// Job file (TOML); `-` reads standard input
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+
+    /// Write the plan (JSON) here; `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Also write the plan in this format: json, msccl-xml:msccl, msccl-xml:azure, msccl-xml:rccl, msccl-xml:unlimited.
+    /// A size range writes a folder
+    #[arg(long = "emit", value_name = "FORMAT=FILE")]
+    pub emit: Vec<String>,
+
+    /// Take this algorithm instead of the job's choice (`auto` builds all that fit)
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
+
+    /// Cut each block in this many chunks instead of trying several
+    #[arg(long, value_name = "N")]
+    pub chunks: Option<u32>,
+
+    /// Refuse an export to a format that cannot carry the routes
+    #[arg(long)]
+    pub strict_routes: bool,
+
+    /// How the proof is done.
+    #[command(flatten)]
+    pub proof: ProofArguments,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// Plan files or folders; `-` reads standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Check against this job instead of what the file claims for itself
+    #[arg(long, value_name = "JOB")]
+    pub against: Option<PathBuf>,
+
+    /// The runtime that must be able to load the file: msccl, azure, rccl
+    #[arg(long, value_name = "NAME")]
+    pub runtime: Option<String>,
+
+    /// How the proof is done.
+    #[command(flatten)]
+    pub proof: ProofArguments,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// Plan (JSON); `-` reads standard input
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+
+    /// Format: json, msccl-xml:msccl, msccl-xml:azure, msccl-xml:rccl, msccl-xml:unlimited
+    #[arg(long, value_name = "FORMAT")]
+    pub to: String,
+
+    /// File to write; `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// Protocol: Simple, LL, LL128
+    #[arg(long, value_name = "NAME", default_value = "Simple")]
+    pub protocol: String,
+
+    /// Channels to spread the work over; 0 chooses
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub channels: u32,
+
+    /// Refuse formats that cannot carry the routes
+    #[arg(long)]
+    pub strict_routes: bool,
+}
+
+/// Arguments of `cost`.
+#[derive(Debug, Args)]
+pub struct CostArguments {
+    /// Plan (JSON) or job file (TOML); `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Fit start-up, hop delay and rate to the output of nccl-tests for the collective of the job
+    #[arg(long, value_name = "FILE")]
+    pub calibrate: Option<PathBuf>,
+
+    /// Print at most this many steps of the breakdown; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub steps: usize,
+}
+
+/// The commands of `topology`.
+#[derive(Debug, Subcommand)]
+pub enum TopologyCommand {
+    /// What is in a job's topology or a machine's file, as a person sees it
+    #[command(after_help = "\
+Examples:
+  rondo topology show examples/ring8/job.toml
+  rondo topology show topo.xml")]
+    Show {
+        /// Job file, NCCL topology XML, or `nvidia-smi topo -m` text; `-` reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Turn a machine's file into a job's topology section
+    #[command(after_help = "\
+Examples:
+  rondo topology import topo.xml -o machine.toml
+  nvidia-smi topo -m | rondo topology import - --nvlink '25 GB/s'")]
+    Import {
+        /// NCCL topology XML or `nvidia-smi topo -m` text; `-` reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Where to write the job; `-` for standard output
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+        /// Rate of one NVLink in each direction, where the file does not say
+        #[arg(long, value_name = "RATE")]
+        nvlink: Option<String>,
+    },
+}

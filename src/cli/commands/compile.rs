@@ -1,0 +1,192 @@
+//! `rondo compile JOB`
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rondo_compiler::front::job::{SizeRequest, build_problem};
+use rondo_ir::diagnostic::Diagnostic;
+use serde_json::json;
+
+use super::{Progress, load, proof_of};
+use crate::cli::args::CompileArguments;
+use crate::cli::render::Sources;
+use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
+use crate::export::{ExportRequest, Format, export};
+use crate::pipeline::{Compiled, Failure, Loaded, Request, compile};
+use crate::size_set;
+
+/// A file to write besides the plan.
+pub struct Target {
+    /// What to write.
+    pub request: ExportRequest,
+    /// Where; `None`: only check that it can be written.
+    pub path: PathBuf,
+}
+
+/// Compiles a job.
+pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
+    let (loaded, sources) = match load(session, &arguments.job)? {
+        Ok(loaded) => loaded,
+        Err(status) => return Ok(status),
+    };
+    let targets = targets(&loaded, arguments)?;
+    let mut request = Request::of(&loaded.job);
+    if let Some(name) = &arguments.algorithm {
+        request.algorithm.clone_from(name);
+    }
+    request.chunks = arguments.chunks.or(request.chunks);
+    let mut proof = proof_of(&arguments.proof);
+    proof.require_smt |= loaded.job.compile.require_smt;
+
+    let ranks = match build_problem(&loaded.job, &loaded.fabric) {
+        Ok(problem) => problem,
+        Err(diagnostics) => return Ok(session.report(&diagnostics, &sources)),
+    };
+    let size = loaded.job.sizes(u32::try_from(ranks.rank_count()).unwrap_or(u32::MAX));
+    if let SizeRequest::Range { low, high } = size {
+        let set = size_set::SetRequest { low, high, request, proof };
+        return super::compile_set::run(session, &loaded, &sources, &set, &targets, arguments);
+    }
+    let problem = Arc::new(ranks);
+    let progress = Progress::start("choosing and verifying a schedule");
+    let compiled = match compile(&problem, &loaded.fabric, &request, &proof) {
+        Ok(compiled) => compiled,
+        Err(failure) => {
+            drop(progress);
+            return Ok(failed(session, &failure, &sources));
+        }
+    };
+    drop(progress);
+
+    let mut written = Vec::new();
+    if let Some(path) = &arguments.output {
+        let plan = export(&compiled.plan, &ExportRequest::new(Format::Json))?;
+        written.push((path.clone(), plan));
+    }
+    for target in &targets {
+        written.push((target.path.clone(), export(&compiled.plan, &target.request)?));
+    }
+    let to_stdout = written.iter().any(|(path, _)| path == Path::new("-"));
+    for (path, file) in &written {
+        session.printer.diagnostics(&file.warnings, &sources);
+        io::write(path, file.text.as_bytes()).map_err(|d| vec![d])?;
+    }
+    // A plan on standard output is the result; the report would mix with it.
+    if !to_stdout {
+        print(session, &loaded, &compiled, &written)?;
+    }
+    Ok(Status::Done)
+}
+
+/// Files that the command line and the job ask for.
+fn targets(loaded: &Loaded, arguments: &CompileArguments) -> Result<Vec<Target>, Vec<Diagnostic>> {
+    let mut targets = Vec::new();
+    for text in &arguments.emit {
+        let Some((format, path)) = text.split_once('=') else {
+            return Err(vec![
+                Diagnostic::error("X005", format!("`--emit {text}` names no file"))
+                    .help(format!("write --emit FORMAT=FILE, with FORMAT one of {}", crate::export::FORMATS)),
+            ]);
+        };
+        let format: Format = format.parse().map_err(|d| vec![d])?;
+        // What the job says of this runtime holds for the command line too.
+        let mut request = loaded
+            .job
+            .export
+            .iter()
+            .map(super::export_request)
+            .find(|request| request.format == format)
+            .unwrap_or_else(|| ExportRequest::new(format));
+        request.strict_routes = arguments.strict_routes;
+        targets.push(Target { request, path: PathBuf::from(path) });
+    }
+    Ok(targets)
+}
+
+/// Prints why there is no schedule.
+pub fn failed(session: &Session, failure: &Failure, sources: &Sources) -> Status {
+    match failure {
+        Failure::Input(diagnostics) => {
+            session.report(diagnostics, sources);
+            Status::Input
+        }
+        Failure::Refuted { checks, findings } => {
+            let mut text = String::new();
+            report::checks(&mut text, checks);
+            eprint!("{text}");
+            session.report(findings, sources);
+            Status::Refuted
+        }
+        Failure::Undecided { checks, findings } => {
+            let mut text = String::new();
+            report::checks(&mut text, checks);
+            eprint!("{text}");
+            session.report(findings, sources);
+            Status::Undecided
+        }
+    }
+}
+
+fn print(
+    session: &Session,
+    loaded: &Loaded,
+    compiled: &Compiled,
+    written: &[(PathBuf, crate::export::Exported)],
+) -> Result<(), Vec<Diagnostic>> {
+    let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(()) };
+    let schedule = compiled.plan.value();
+    if session.format != OutputFormat::Text {
+        let defaults: Vec<_> = loaded
+            .job
+            .defaults_used()
+            .iter()
+            .map(|d| json!({ "key": d.key, "value": d.value, "source": d.source }))
+            .collect();
+        let files: Vec<_> = written
+            .iter()
+            .map(|(path, file)| json!({ "file": path.display().to_string(), "bytes": file.text.len(), "checked": file.checked }))
+            .collect();
+        let value = json!({
+            "command": "compile", "verdict": "verified", "problem": report::problem_json(problem),
+            "schedule": {
+                "algorithm": schedule.algorithm, "chunks": schedule.chunks, "steps": schedule.steps.len(), "flows": schedule.flow_count(),
+            },
+            "price": report::price_json(problem, &compiled.cost, &compiled.bound),
+            "candidates": report::candidates_json(&compiled.candidates), "checks": report::checks_json(&compiled.checks),
+            "findings": report::findings_json(&compiled.findings), "defaults": defaults, "files": files,
+        });
+        return io::print(format!("{value}\n").as_bytes()).map_err(|d| vec![d]);
+    }
+    let mut out = String::new();
+    report::problem(&mut out, problem);
+    let chosen = format!(
+        "{}: {} steps, {} flows, {} chunks a block",
+        schedule.algorithm,
+        schedule.steps.len(),
+        schedule.flow_count(),
+        schedule.chunks.first().copied().unwrap_or(1)
+    );
+    report::line(&mut out, "chosen", &chosen);
+    report::price(&mut out, problem, &compiled.cost, &compiled.bound);
+    out.push_str("\ncandidates\n");
+    report::candidates(&mut out, &compiled.candidates);
+    out.push_str("\nverified\n");
+    report::checks(&mut out, &compiled.checks);
+    let defaults: Vec<_> =
+        loaded.job.cost_defaults().map(|d| format!("{} = {} ({})", d.key, d.value, d.source)).collect();
+    if !defaults.is_empty() {
+        out.push_str("\ndefaults of the cost model\n");
+        for default in defaults {
+            out.push_str(&format!("  {default}\n"));
+        }
+    }
+    for (path, file) in written {
+        out.push_str(&format!("\nwrote {} ({} bytes)\n  {}\n", path.display(), file.text.len(), file.checked));
+    }
+    if written.is_empty() {
+        out.push_str(
+            "\nnothing written; -o PLAN.json keeps the plan, --emit msccl-xml:msccl=FILE.xml writes it for a runtime\n",
+        );
+    }
+    io::print(out.as_bytes()).map_err(|d| vec![d])
+}

@@ -1,0 +1,201 @@
+//! `rondo compile JOB` where the job gives a range of sizes: a set of plans.
+
+use std::path::{Path, PathBuf};
+
+use rondo_ir::diagnostic::Diagnostic;
+use rondo_ir::problem::Problem;
+use rondo_ir::schedule::Schedule;
+use serde_json::{Value, json};
+
+use super::Progress;
+use super::compile::{Target, failed};
+use crate::cli::args::CompileArguments;
+use crate::cli::render::Sources;
+use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
+use crate::export::{ExportRequest, Format, can_export, export};
+use crate::pipeline::Loaded;
+use crate::size_set::{SetPlan, SetRequest, compile_set};
+
+/// Compiles the set and writes it.
+pub fn run(
+    session: &Session,
+    loaded: &Loaded,
+    sources: &Sources,
+    set: &SetRequest,
+    targets: &[Target],
+    arguments: &CompileArguments,
+) -> CommandResult {
+    let files_limit = targets
+        .iter()
+        .filter_map(|target| match target.request.format {
+            Format::MscclXml(profile) => profile.files,
+            Format::Json => None,
+        })
+        .min();
+    let usable = |problem: &Problem, schedule: &Schedule| -> Result<(), Diagnostic> {
+        targets.iter().try_for_each(|target| can_export(problem, schedule, &target.request))
+    };
+    let progress = Progress::start("choosing and verifying schedules");
+    let plans = compile_set(loaded, set, files_limit.map(|limit| limit as usize), usable);
+    drop(progress);
+    let plans = match plans {
+        Ok(plans) => plans,
+        Err(failure) => return Ok(failed(session, &failure, sources)),
+    };
+    let mut folders = Vec::new();
+    if let Some(folder) = &arguments.output {
+        folders.push(write_folder(session, sources, &plans, &ExportRequest::new(Format::Json), folder)?);
+    }
+    for target in targets {
+        folders.push(write_folder(session, sources, &plans, &target.request, &target.path)?);
+    }
+    print(session, &plans, &folders)?;
+    Ok(Status::Done)
+}
+
+/// A folder that was written.
+struct Folder {
+    path: PathBuf,
+    index: Value,
+    how_to_load: Vec<String>,
+}
+
+/// Writes one file a plan, and the index beside them: the plans in `FOLDER/algorithms`, since some runtimes take every file of
+/// a folder for an algorithm.
+fn write_folder(
+    session: &Session,
+    sources: &Sources,
+    plans: &[SetPlan],
+    request: &ExportRequest,
+    folder: &Path,
+) -> Result<Folder, Vec<Diagnostic>> {
+    if folder == Path::new("-") {
+        return Err(vec![
+            Diagnostic::error("X005", "a set of plans cannot go to standard output").help("name a folder"),
+        ]);
+    }
+    let inner = folder.join("algorithms");
+    std::fs::create_dir_all(&inner).map_err(|error| {
+        vec![Diagnostic::error("X003", format!("cannot make the folder {}: {error}", inner.display()))]
+    })?;
+    let ending = match request.format {
+        Format::Json => "json",
+        Format::MscclXml(_) => "xml",
+    };
+    // A gap below the first size or above the last would be served by the runtime's own algorithms.
+    let (low, high) = request.sizes.unwrap_or((0, u64::MAX));
+    let mut entries = Vec::new();
+    let mut names = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let (from, to) = (plan.from.0.max(low), plan.to.0.min(high));
+        if to < from {
+            continue;
+        }
+        let name = format!("{index:02}-{}-{from}-{to}.{ending}", plan.compiled.plan.value().algorithm);
+        let request = ExportRequest { sizes: Some((from, to)), ..request.clone() };
+        let file = export(&plan.compiled.plan, &request)?;
+        session.printer.diagnostics(&file.warnings, sources);
+        io::write(&inner.join(&name), file.text.as_bytes()).map_err(|d| vec![d])?;
+        entries.push(json!({
+            "file": format!("algorithms/{name}"), "from_bytes": from, "to_bytes": to,
+            "algorithm": plan.compiled.plan.value().algorithm,
+            "chunks": plan.compiled.plan.value().chunks, "seconds_at_0_bytes": plan.line.fixed.to_string(),
+            "seconds_a_byte": plan.line.per_byte.to_string(), "checked": file.checked,
+        }));
+        names.push(inner.join(&name));
+    }
+    let how_to_load = how_to_load(request.format, &inner, &names);
+    let index = json!({
+        "format": "rondo.set", "version": "1.0",
+        "sizes": "bytes of the larger of a rank's buffers, both ends included; prices are exact for sizes that divide evenly",
+        "plans": entries, "how_to_load": how_to_load,
+    });
+    let text = format!("{:#}\n", index);
+    io::write(&folder.join("index.json"), text.as_bytes()).map_err(|d| vec![d])?;
+    Ok(Folder { path: folder.to_owned(), index, how_to_load })
+}
+
+/// What a user has to set so that the runtime picks the files up.
+fn how_to_load(format: Format, folder: &Path, names: &[PathBuf]) -> Vec<String> {
+    let Format::MscclXml(profile) = format else {
+        return vec!["rondo export each plan for a runtime".to_owned()];
+    };
+    let folder = folder.display();
+    match profile.name {
+        "msccl" => {
+            let list: Vec<_> = names.iter().map(|name| name.display().to_string()).collect();
+            vec![
+                format!("export MSCCL_XML_FILES={}", list.join(":")),
+                "export NCCL_ALGO=MSCCL,RING,TREE".to_owned(),
+                "use absolute paths if the job starts in another folder; the ends of size ranges are exclusive in these files".to_owned(),
+            ]
+        }
+        "azure" => vec![
+            format!("export MSCCL_ALGO_DIR={folder}"),
+            "one GPU a process; every file in the folder is loaded".to_owned(),
+        ],
+        "rccl" => vec![
+            format!("export MSCCL_ALGO_DIR={folder}"),
+            "export RCCL_MSCCL_FORCE_ENABLE=1 if the machine's topology model does not enable MSCCL; one host only"
+                .to_owned(),
+        ],
+        _ => vec![format!("no runtime loads these ({} has no limits)", profile.name)],
+    }
+}
+
+fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(), Vec<Diagnostic>> {
+    if session.format != OutputFormat::Text {
+        let list: Vec<_> = plans
+            .iter()
+            .map(|plan| {
+                json!({
+                    "from_bytes": plan.from.0, "to_bytes": plan.to.0,
+                    "algorithm": plan.compiled.plan.value().algorithm, "chunks": plan.compiled.plan.value().chunks,
+                    "time_at_largest": report::time_json(&plan.compiled.price.total),
+                    "checks": report::checks_json(&plan.compiled.checks),
+                })
+            })
+            .collect();
+        let folders: Vec<_> = folders
+            .iter()
+            .map(|folder| json!({ "folder": folder.path.display().to_string(), "index": folder.index }))
+            .collect();
+        let value = json!({ "command": "compile", "verdict": "verified", "plans": list, "folders": folders });
+        return io::print(format!("{value}\n").as_bytes()).map_err(|d| vec![d]);
+    }
+    let mut out = String::new();
+    if let Some(plan) = plans.last() {
+        report::problem(&mut out, &plan.problem);
+    }
+    let rows: Vec<_> = plans
+        .iter()
+        .map(|plan| {
+            [
+                plan.from.to_string(),
+                plan.to.to_string(),
+                plan.compiled.plan.value().algorithm.clone(),
+                plan.compiled.plan.value().chunks.first().copied().unwrap_or(1).to_string(),
+                plan.compiled.price.total.to_string(),
+                plan.compiled.bound.time.to_string(),
+            ]
+        })
+        .collect();
+    out.push('\n');
+    report::table(&mut out, ["from", "to", "algorithm", "chunks", "time at the largest", "bound there"], &rows);
+    out.push_str("\neach plan verified:\n");
+    if let Some(plan) = plans.last() {
+        report::checks(&mut out, &plan.compiled.checks);
+    }
+    for folder in folders {
+        out.push_str(&format!("\nwrote {}, with index.json; to load it:\n", folder.path.display()));
+        for line in &folder.how_to_load {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
+    if folders.is_empty() {
+        out.push_str(
+            "\nnothing written; -o FOLDER keeps the plans, --emit msccl-xml:msccl=FOLDER writes them for a runtime\n",
+        );
+    }
+    io::print(out.as_bytes()).map_err(|d| vec![d])
+}

@@ -1,0 +1,108 @@
+//! One module a command, and what they share.
+
+pub mod compile;
+pub mod compile_set;
+pub mod completions;
+pub mod cost;
+pub mod explain;
+pub mod export;
+pub mod topology;
+pub mod verify;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rondo_compiler::front::job::{ExportFormat, ExportOptions, Sizes};
+use rondo_ir::diagnostic::Diagnostic;
+
+use super::args::ProofArguments;
+use super::render::Sources;
+use super::{Session, Status, io};
+use crate::export::{ExportRequest, Format};
+use crate::pipeline::{Loaded, Proof, load_job};
+
+/// The proof that the options ask for.
+pub fn proof_of(arguments: &ProofArguments) -> Proof {
+    Proof { smt: !arguments.no_smt, require_smt: arguments.require_smt, smt_ranks: arguments.smt_ranks }
+}
+
+/// The folder to which paths in a job are relative.
+pub fn folder_of(job: &Path) -> PathBuf {
+    match job.parent() {
+        Some(parent) if job != Path::new("-") && !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Source texts for messages: one file.
+pub fn sources(name: &str, bytes: &[u8]) -> Sources {
+    Sources::from([(name.to_owned(), String::from_utf8_lossy(bytes).into_owned())])
+}
+
+/// Reads a job and builds its topology; prints what is wrong, or the warnings.
+pub fn load(session: &Session, path: &Path) -> Result<Result<(Loaded, Sources), Status>, Vec<Diagnostic>> {
+    let bytes = io::read(path).map_err(|d| vec![d])?;
+    Ok(load_bytes(session, &io::display_name(path), &bytes, &folder_of(path)))
+}
+
+/// The same for a job that was read already.
+pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<(Loaded, Sources), Status> {
+    let sources = sources(name, bytes);
+    match load_job(name, bytes, folder) {
+        Ok(loaded) => {
+            session.printer.diagnostics(&loaded.warnings, &sources);
+            Ok((loaded, sources))
+        }
+        Err(diagnostics) => {
+            session.report(&diagnostics, &sources);
+            Err(Status::Input)
+        }
+    }
+}
+
+/// A job's `[export]` as a request.
+pub fn export_request(options: &ExportOptions) -> ExportRequest {
+    let format = match options.format {
+        ExportFormat::Json => Format::Json,
+        ExportFormat::MscclXml => Format::MscclXml(options.runtime),
+    };
+    let sizes = options.sizes.map(|sizes| match sizes {
+        Sizes::One(bytes) => (bytes.0, bytes.0),
+        Sizes::Range(low, high) => (low.0, high.0),
+    });
+    ExportRequest {
+        format,
+        protocol: options.protocol,
+        channels: options.channels.unwrap_or(0),
+        instances: options.instances,
+        sizes,
+        in_and_out_of_place: Some((options.in_place, options.out_of_place)),
+        name: options.name.clone(),
+        strict_routes: false,
+    }
+}
+
+/// A spinner on a terminal, nothing in a pipe; gone when dropped.
+pub struct Progress(Option<indicatif::ProgressBar>);
+
+impl Progress {
+    /// Starts it.
+    pub fn start(what: &'static str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = indicatif::ProgressBar::new_spinner();
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(Some(bar))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading and writing files as a person expects: `-`, whole files or nothing, errors that name the file.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use rondo_ir::diagnostic::Diagnostic;
+
+/// What cannot be read stops here: a file larger than this is refused by name.
+const LARGEST_INPUT: u64 = 4 << 30;
+
+/// How the file is called in messages.
+#[must_use]
+pub fn display_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// Reads a whole file; `-` is standard input.
+///
+/// # Errors
+/// X001 with the reason of the operating system, X002 for a file that is too large.
+pub fn read(path: &Path) -> Result<Vec<u8>, Diagnostic> {
+    let fail = |error: &io::Error| {
+        let help = match error.kind() {
+            io::ErrorKind::NotFound => "check the path; `-` reads standard input",
+            io::ErrorKind::PermissionDenied => "make the file readable for this user",
+            _ => "name a regular file, or `-` for standard input",
+        };
+        Diagnostic::error("X001", format!("cannot read {}: {error}", display_name(path))).help(help)
+    };
+    let mut bytes = Vec::new();
+    let mut reader: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = std::fs::File::open(path).map_err(|e| fail(&e))?;
+        let length = file.metadata().map_or(0, |m| if m.is_file() { m.len() } else { 0 });
+        bytes.reserve_exact(usize::try_from(length.min(LARGEST_INPUT)).unwrap_or(0));
+        Box::new(file)
+    };
+    reader.by_ref().take(LARGEST_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
+    if bytes.len() as u64 > LARGEST_INPUT {
+        return Err(Diagnostic::error("X002", format!("{} is larger than 4 GiB", display_name(path))));
+    }
+    Ok(bytes)
+}
+
+/// Writes a whole file or nothing: to a temporary file beside it, then renamed. `-` is standard output.
+///
+/// # Errors
+/// X003 with the reason of the operating system. A closed standard output is no error.
+pub fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
+    if path == Path::new("-") {
+        return print(contents);
+    }
+    let attempt = || -> io::Result<()> {
+        // A device or pipe (`/dev/null`) cannot be renamed over.
+        if std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+            return std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents);
+        }
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().prefix(".rondo-").tempfile_in(folder)?;
+        file.write_all(contents)?;
+        file.as_file().sync_all()?;
+        set_permissions(file.as_file(), path)?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    attempt().map_err(|error| {
+        Diagnostic::error("X003", format!("cannot write {}: {error}", path.display()))
+            .help("check that the folder exists and can be written; `-` writes to standard output")
+    })
+}
+
+/// A temporary file is private; the result keeps the mode of what it replaces, or gets the usual one.
+#[cfg(unix)]
+fn set_permissions(file: &std::fs::File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).map_or(0o644, |m| m.permissions().mode());
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn set_permissions(_file: &std::fs::File, _path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Writes to standard output. A reader that has gone is no error.
+///
+/// # Errors
+/// X003 for anything else.
+pub fn print(contents: &[u8]) -> Result<(), Diagnostic> {
+    let mut out = io::stdout().lock();
+    match out.write_all(contents).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Diagnostic::error("X003", format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

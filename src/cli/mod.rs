@@ -1,0 +1,186 @@
+//! The command line: arguments in, results on standard output, messages on standard error, an exit status.
+//!
+//! One module a command under `commands/`; each only orchestrates the library. [`render`] prints.
+
+mod args;
+mod commands;
+mod io;
+mod render;
+mod report;
+
+use std::process::ExitCode;
+
+use rondo_ir::diagnostic::{CodeEntry, Diagnostic, Severity};
+
+pub use args::{Arguments, Command, OutputFormat};
+
+/// How a command ended; the worst of many files decides, in the order refuted, input, undecided, done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Status {
+    /// Done and verified.
+    Done,
+    /// Could not decide.
+    Undecided,
+    /// Input that cannot be read, or usage.
+    Input,
+    /// Refuted in every reading, or not loadable by the runtime that was named.
+    Refuted,
+}
+
+impl Status {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Refuted => 1,
+            Self::Input => 2,
+            Self::Undecided => 3,
+        }
+    }
+}
+
+/// What the commands share: where to print, and how.
+struct Session {
+    printer: render::Printer,
+    format: OutputFormat,
+}
+
+impl Session {
+    /// Prints diagnostics and says how bad they are.
+    fn report(&self, diagnostics: &[Diagnostic], sources: &render::Sources) -> Status {
+        self.printer.diagnostics(diagnostics, sources);
+        if diagnostics.iter().any(|d| d.severity == Severity::Error) { Status::Input } else { Status::Done }
+    }
+}
+
+/// Runs a command line to its exit status.
+#[must_use]
+pub fn run(arguments: Arguments) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("rondo: internal error: {panic}");
+        eprintln!(
+            "This is a bug in rondo {}. Please report it with the command and its input.",
+            env!("CARGO_PKG_VERSION")
+        );
+    }));
+    if 0 < arguments.threads {
+        // Fails only if a pool exists already, which then serves.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build_global();
+    }
+    let session = Session { printer: render::Printer::new(arguments.color), format: arguments.output_format };
+    let result = match &arguments.command {
+        Command::Compile(arguments) => commands::compile::run(&session, arguments),
+        Command::Verify(arguments) => commands::verify::run(&session, arguments),
+        Command::Export(arguments) => commands::export::run(&session, arguments),
+        Command::Cost(arguments) => commands::cost::run(&session, arguments),
+        Command::Topology(command) => commands::topology::run(&session, command),
+        Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
+        Command::Completions { shell } => commands::completions::run(*shell),
+    };
+    let status = result.unwrap_or_else(|diagnostics| {
+        session.report(&diagnostics, &render::Sources::new());
+        Status::Input
+    });
+    ExitCode::from(status.code())
+}
+
+/// What a command gives: its status, or what stopped it (exit status 2).
+type CommandResult = Result<Status, Vec<Diagnostic>>;
+
+/// The codes of this crate.
+const CODES: &[CodeEntry] = &[
+    CodeEntry {
+        code: "X001",
+        title: "a file cannot be read",
+        explanation: "The operating system refused to open or read the file; its reason stands in the message. `-` reads standard input.",
+    },
+    CodeEntry {
+        code: "X002",
+        title: "a file is too large",
+        explanation: "Rondo reads plan and job files whole, up to 4 GiB. A plan of that size is far beyond what any runtime loads.",
+    },
+    CodeEntry {
+        code: "X003",
+        title: "a file cannot be written",
+        explanation: "The operating system refused to write; its reason stands in the message. A file is written beside its place and then \
+                      renamed, so that no half-written file is ever left: the folder itself must be writable.",
+    },
+    CodeEntry {
+        code: "X004",
+        title: "the content is of no known format",
+        explanation: "`rondo verify` recognises a file from its content: a plan of Rondo begins with `{ \"format\": \"rondo.plan\"`, MSCCL XML with \
+                      an element `<algo …>`. The file may be cut off, compressed, or of another tool.",
+    },
+    CodeEntry {
+        code: "X005",
+        title: "an option has a value that does not exist",
+        explanation: "The message lists what is allowed.",
+    },
+    CodeEntry {
+        code: "X006",
+        title: "compiler and verifier disagree on a price",
+        explanation: "The price of a schedule is computed twice, by code that shares nothing. They differ: one of the two is wrong, and the schedule is \
+                      not handed out. This is a bug in Rondo; please report it with the job.",
+    },
+    CodeEntry {
+        code: "X007",
+        title: "a file cannot be written from this",
+        explanation: "Every file is parsed again after it was written, verified from its text alone, and compared with the schedule it was made \
+                      from. Either the source cannot be exported, or one of these checks found a fault; then nothing is written.",
+    },
+    CodeEntry {
+        code: "X008",
+        title: "the format does not carry routes",
+        explanation: "MSCCL XML says who sends what to whom, not over which links. Where the topology offers several ways, the runtime chooses: the \
+                      result is the same, the time may not be. --strict-routes refuses such an export.",
+    },
+    CodeEntry {
+        code: "X009",
+        title: "no candidate fits the runtime",
+        explanation: "For a range of sizes, candidates that break a limit of the runtime are left out; here all of them do. The notes give each limit.",
+    },
+    CodeEntry {
+        code: "X010",
+        title: "a plan claims a wrong price",
+        explanation: "A plan may carry its price. It is recomputed from the schedule and the cost model in the file, exactly. A difference means that \
+                      the file was changed after it was compiled.",
+    },
+    CodeEntry {
+        code: "X011",
+        title: "the file is not for this job",
+        explanation: "With --against, collective, topology, placement, cost model and initial circuits must be those of the job (of a program file, the \
+                      collective; it holds nothing else). The notes show both.",
+    },
+    CodeEntry {
+        code: "X012",
+        title: "the file serves no call",
+        explanation: "Neither inplace nor outofplace is 1, so no runtime ever selects the file.",
+    },
+    CodeEntry {
+        code: "X015",
+        title: "a plan in place for calls out of place",
+        explanation: "A plan that was compiled in place keeps its result where the input is. A call out of place gives two buffers and must leave the \
+                      input alone. Compile with in_place = false; such a plan begins with a copy, which costs nothing where both are one buffer.",
+    },
+    CodeEntry {
+        code: "X014",
+        title: "ranks are not connected",
+        explanation: "Some rank cannot reach another one: not over links that are up, nodes that forward, circuits that a device could set, and \
+                      other ranks as relays. The message names both sides of the cut.",
+    },
+    CodeEntry {
+        code: "X013",
+        title: "attributes that a runtime needs are missing",
+        explanation: "The Azure executor and RCCL fail at start-up on an MSCCL file without minBytes, maxBytes and outofplace; microsoft/msccl \
+                      takes it. Files straight from msccl-tools lack them.",
+    },
+];
+
+/// Every code of every crate, sorted.
+fn all_codes() -> Vec<CodeEntry> {
+    let mut codes: Vec<CodeEntry> = CODES.to_vec();
+    codes.extend(rondo_compiler::codes());
+    codes.extend(rondo_verify::codes());
+    codes.extend(rondo_backends::codes());
+    codes.sort_by_key(|entry| entry.code);
+    codes
+}

@@ -1,0 +1,111 @@
+//! The only printer of diagnostics and results.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use rondo_ir::diagnostic::{Diagnostic, Severity};
+
+use super::args::ColorChoice;
+
+/// At most this many diagnostics are printed one by one.
+const SHOWN: usize = 50;
+
+/// Source texts by the name that labels use.
+pub type Sources = BTreeMap<String, String>;
+
+/// Prints diagnostics on standard error.
+pub struct Printer {
+    renderer: Renderer,
+}
+
+impl Printer {
+    /// A printer for the choice of colour.
+    #[must_use]
+    pub fn new(choice: ColorChoice) -> Self {
+        let colour = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        };
+        Self { renderer: if colour { Renderer::styled() } else { Renderer::plain() } }
+    }
+
+    /// Prints them in order. Nobody listening is no error.
+    pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &Sources) {
+        let mut text = String::new();
+        for diagnostic in diagnostics.iter().take(SHOWN) {
+            text.push_str(&self.one(diagnostic, sources));
+            text.push_str("\n\n");
+        }
+        if SHOWN < diagnostics.len() {
+            text.push_str(&format!("… and {} more\n", diagnostics.len() - SHOWN));
+        }
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// One diagnostic as text.
+    #[must_use]
+    pub fn one(&self, diagnostic: &Diagnostic, sources: &Sources) -> String {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
+        };
+        let mut group = level
+            .primary_title(diagnostic.message.as_str())
+            .id(diagnostic.code)
+            .elements(Vec::<Snippet<'_, annotate_snippets::Annotation<'_>>>::new());
+        let windows: Vec<_> = diagnostic.labels.iter().map(|label| window(label, sources)).collect();
+        for (index, (label, part)) in diagnostic.labels.iter().zip(&windows).enumerate() {
+            let Some(Window { text, first_line, start, end }) = part else {
+                let place = format!("in {}", label.file);
+                group = group.element(Level::NOTE.message(place));
+                continue;
+            };
+            let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+            let annotation = kind.span(*start..*end).label(label.text.as_str());
+            group = group.element(
+                Snippet::source(text.as_str()).line_start(*first_line).path(label.file.as_str()).annotation(annotation),
+            );
+        }
+        for note in &diagnostic.notes {
+            group = group.element(Level::NOTE.message(note.as_str()));
+        }
+        for help in &diagnostic.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        self.renderer.render(&[group])
+    }
+}
+
+/// The lines around a label, so that a line of a megabyte or a file of a gigabyte prints as little.
+struct Window {
+    text: String,
+    first_line: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Longest excerpt of a line, in bytes.
+const LINE_LIMIT: usize = 200;
+
+fn window(label: &rondo_ir::diagnostic::Label, sources: &Sources) -> Option<Window> {
+    let source = sources.get(&label.file)?;
+    let floor = |mut at: usize| {
+        at = at.min(source.len());
+        while !source.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (start, end) = (floor(label.start), floor(label.end.max(label.start)));
+    let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
+    let from = if LINE_LIMIT < start - line_start { floor(start - LINE_LIMIT / 2) } else { line_start };
+    let until = floor(line_end.min(from + 2 * LINE_LIMIT));
+    let end = end.clamp(start, until.max(start));
+    let first_line = 1 + source[..line_start].bytes().filter(|&b| b == b'\n').count();
+    let text = source[from..until].replace('\t', " ");
+    Some(Window { start: start - from, end: end - from, text, first_line })
+}

@@ -1,0 +1,281 @@
+//! Results as text and as JSON: the same facts.
+
+use std::fmt::Write as _;
+
+use rondo_compiler::auto::{CandidateReport, Verdict};
+use rondo_compiler::cost::{Cost, bandwidths};
+use rondo_ir::diagnostic::Diagnostic;
+use rondo_ir::problem::Problem;
+use rondo_ir::units::{Bytes, Time};
+use rondo_verify::bound::Bound;
+use rondo_verify::{Answer, Check};
+use serde_json::{Value, json};
+
+/// Widest name in the left column.
+const LEFT: usize = 12;
+
+/// A line of the form `name         text`, further lines indented.
+pub fn line(out: &mut String, name: &str, text: &str) {
+    for (index, part) in text.lines().enumerate() {
+        let _ = writeln!(out, "{:LEFT$} {part}", if index == 0 { name } else { "" });
+    }
+}
+
+/// A rate in GB/s with three decimals; `-` where nothing takes time.
+fn gigabytes(rate: f64) -> String {
+    if rate.is_finite() { format!("{:.3} GB/s", rate / 1e9) } else { "-".to_owned() }
+}
+
+/// Both parts of the bound with what binds.
+#[must_use]
+pub fn bound_text(bound: &Bound) -> String {
+    let Bound { time, synchronous, bandwidth, latency } = bound;
+    format!(
+        "{time} for any run, {synchronous} step by step\nbandwidth {}: {}\nlatency {}: {}",
+        bandwidth.time, bandwidth.cut, latency.time, latency.way
+    )
+}
+
+/// An exact time for JSON: seconds as a number for people and as an exact ratio.
+#[must_use]
+pub fn time_json(time: &Time) -> Value {
+    json!({ "seconds": time.to_f64(), "exact": time })
+}
+
+/// The word for an answer.
+#[must_use]
+pub const fn answer(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Proved => "proved",
+        Answer::Refuted => "refuted",
+        Answer::Unknown => "unknown",
+    }
+}
+
+/// What the problem is: a line each for collectives and topology.
+pub fn problem(out: &mut String, problem: &Problem) {
+    for group in problem.groups() {
+        line(out, "collective", &group.collective().to_string());
+    }
+    let topology = problem.topology();
+    let text = format!("{} ({} nodes, {} links)", topology.name(), topology.nodes().len(), topology.links().len());
+    line(out, "topology", &text);
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn problem_json(problem: &Problem) -> Value {
+    let groups: Vec<_> = problem
+        .groups()
+        .iter()
+        .map(|group| {
+            let c = group.collective();
+            json!({
+                "kind": c.kind().name(), "ranks": c.ranks(), "operator": c.operator().name(), "dtype": c.dtype().name(),
+                "buffer_bytes": c.buffer_size().0, "in_place": c.in_place(), "root": c.kind().root(),
+            })
+        })
+        .collect();
+    let topology = problem.topology();
+    json!({
+        "collectives": groups,
+        "topology": { "name": topology.name(), "nodes": topology.nodes().len(), "links": topology.links().len() },
+    })
+}
+
+/// Time, bandwidths, bound and gap.
+pub fn price(out: &mut String, problem: &Problem, cost: &Cost, bound: &Bound) {
+    let rates = problem.groups().first().map(|group| bandwidths(group.collective(), &cost.total));
+    let rates = rates.map_or_else(String::new, |r| {
+        format!("   algorithm bandwidth {}, bus bandwidth {}", gigabytes(r.algorithm), gigabytes(r.bus))
+    });
+    line(out, "time", &format!("{}{rates}", cost.total));
+    line(out, "shares", &shares(cost));
+    line(out, "bound", &bound_text(bound));
+    line(out, "gap", &gap(cost, bound));
+}
+
+/// `start-up 10 %, latency 20 %, …` without terms that are zero.
+fn shares(cost: &Cost) -> String {
+    let terms = [
+        ("start-up", cost.startup()),
+        ("latency", cost.latency()),
+        ("bandwidth", cost.bandwidth()),
+        ("reduction", cost.reduce()),
+        ("copies", cost.copy()),
+        ("reconfiguration", cost.reconfiguration()),
+    ];
+    let total = cost.total.to_f64();
+    let parts: Vec<_> = terms
+        .iter()
+        .filter(|(_, time)| !time.is_zero())
+        .map(|(name, time)| format!("{name} {time} ({:.1} %)", 100.0 * time.to_f64() / total))
+        .collect();
+    if parts.is_empty() { "nothing moves".to_owned() } else { parts.join(", ") }
+}
+
+/// Exact ratios, printed with four digits; `exactly 1` only where it is.
+fn gap(cost: &Cost, bound: &Bound) -> String {
+    let ratio = |time: &Time, least: &Time| match time.ratio_to(least) {
+        None if time.is_zero() => "nothing to bound".to_owned(),
+        None => "the bound is zero".to_owned(),
+        Some(ratio) if num_traits::One::is_one(&ratio) => "exactly 1".to_owned(),
+        Some(_) => format!("{:.4}", time.to_f64() / least.to_f64()),
+    };
+    let (total, bandwidth) = (ratio(&cost.total, &bound.synchronous), ratio(&cost.bandwidth(), &bound.bandwidth.time));
+    format!("{total} to the bound step by step; bandwidth term {bandwidth}")
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn price_json(problem: &Problem, cost: &Cost, bound: &Bound) -> Value {
+    let rates = problem.groups().first().map(|group| bandwidths(group.collective(), &cost.total));
+    let steps: Vec<_> = cost
+        .steps
+        .iter()
+        .map(|step| {
+            json!({
+                "flows": step.flows, "hops": step.hops, "bytes": step.bytes, "time": time_json(&step.total()),
+                "startup": time_json(&step.startup()), "latency": time_json(&step.latency()),
+                "bandwidth": time_json(&step.bandwidth()), "reduce": time_json(&step.reduce()), "copy": time_json(&step.copy()),
+                "reconfiguration": time_json(&step.reconfiguration()),
+                "congestion": step.congestion.map(|c| c.to_string()),
+                "busiest": step.busiest.map(|b| json!({
+                    "resource": problem.topology().resource_name(b.resource),
+                    "bytes": u64::try_from(b.bytes).ok(), "bytes_per_second": b.rate.bytes_per_second(),
+                })),
+            })
+        })
+        .collect();
+    json!({
+        "time": time_json(&cost.total),
+        "algorithm_bandwidth": rates.map(|r| r.algorithm).filter(|r| r.is_finite()),
+        "bus_bandwidth": rates.map(|r| r.bus).filter(|r| r.is_finite()),
+        "bound": {
+            "any_run": time_json(&bound.time), "step_by_step": time_json(&bound.synchronous),
+            "bandwidth": { "time": time_json(&bound.bandwidth.time), "cut": bound.bandwidth.cut },
+            "latency": { "time": time_json(&bound.latency.time), "way": bound.latency.way },
+        },
+        "gap": cost.total.ratio_to(&bound.synchronous).map(|r| r.to_string()),
+        "bandwidth_gap": cost.bandwidth().ratio_to(&bound.bandwidth.time).map(|r| r.to_string()),
+        "steps": steps,
+    })
+}
+
+/// A table of the steps; runs of equal steps are one row.
+pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
+    let mut rows: Vec<[String; 7]> = Vec::new();
+    let mut index = 0;
+    let mut hidden = 0;
+    while index < cost.steps.len() {
+        let step = &cost.steps[index];
+        let run = cost.steps[index..].iter().take_while(|other| *other == step).count();
+        let number = if run == 1 { format!("s{index}") } else { format!("s{index}..s{}", index + run - 1) };
+        index += run;
+        if most != 0 && most <= rows.len() {
+            hidden += run;
+            continue;
+        }
+        let busiest = step.busiest.map_or_else(
+            || "-".to_owned(),
+            |b| {
+                format!(
+                    "{} of {}",
+                    Bytes(u64::try_from(b.bytes).unwrap_or(u64::MAX)),
+                    problem.topology().resource_name(b.resource)
+                )
+            },
+        );
+        rows.push([
+            number,
+            step.flows.to_string(),
+            step.hops.to_string(),
+            Bytes(step.bytes).to_string(),
+            step.congestion.map_or_else(|| "-".to_owned(), |c| c.to_string()),
+            step.total().to_string(),
+            busiest,
+        ]);
+    }
+    table(out, ["step", "flows", "hops", "largest flow", "congestion", "time each", "busiest resource"], &rows);
+    if 0 < hidden {
+        let _ = writeln!(out, "… and {hidden} more steps; --steps 0 prints all");
+    }
+}
+
+/// A table with columns as wide as they need to be; the last one is not padded.
+pub fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]]) {
+    let mut widths = head.map(|h| h.chars().count());
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut write = |cells: Vec<&str>| {
+        let mut text = String::new();
+        for (index, cell) in cells.iter().enumerate() {
+            text.push_str(cell);
+            if index + 1 < N {
+                text.extend(std::iter::repeat_n(' ', widths[index] - cell.chars().count() + 2));
+            }
+        }
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    write(head.to_vec());
+    for row in rows {
+        write(row.iter().map(String::as_str).collect());
+    }
+}
+
+/// All candidates with their times and why they lost.
+pub fn candidates(out: &mut String, candidates: &[CandidateReport]) {
+    let rows: Vec<_> = candidates
+        .iter()
+        .map(|c| {
+            let built = |text: String| if c.time.is_some() { text } else { "-".to_owned() };
+            [
+                c.name.to_owned(),
+                c.time.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+                built(c.chunks.to_string()),
+                built(c.steps.to_string()),
+                built(c.flows.to_string()),
+                c.reason.clone(),
+            ]
+        })
+        .collect();
+    table(out, ["algorithm", "time", "chunks", "steps", "flows", "outcome"], &rows);
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn candidates_json(candidates: &[CandidateReport]) -> Value {
+    let list = candidates.iter().map(|c| {
+        json!({
+            "algorithm": c.name, "chunks": c.chunks, "time": c.time.as_ref().map(time_json), "steps": c.steps, "flows": c.flows,
+            "chosen": c.verdict == Verdict::Chosen, "reason": c.reason,
+        })
+    });
+    Value::Array(list.collect())
+}
+
+/// What was checked and how.
+pub fn checks(out: &mut String, checks: &[Check]) {
+    for check in checks {
+        let opinion = if check.decides { "" } else { " (second opinion)" };
+        let _ = writeln!(out, "  {:18} {:8} {}{opinion}", check.name, answer(check.answer), check.detail);
+    }
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn checks_json(checks: &[Check]) -> Value {
+    let list = checks
+        .iter()
+        .map(|c| json!({ "name": c.name, "answer": answer(c.answer), "decides": c.decides, "detail": c.detail }));
+    Value::Array(list.collect())
+}
+
+/// Diagnostics as JSON.
+#[must_use]
+pub fn findings_json(findings: &[Diagnostic]) -> Value {
+    serde_json::to_value(findings).unwrap_or(Value::Null)
+}

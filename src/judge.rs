@@ -1,0 +1,505 @@
+//! Proves or refutes a file of any known format.
+
+use std::sync::Arc;
+
+use rondo_backends::{json, msccl_xml};
+use rondo_compiler::front::job::{build_problem, build_problem_for};
+use rondo_ir::collective::{Collective, CollectiveKind};
+use rondo_ir::diagnostic::{Diagnostic, Label, Severity};
+use rondo_ir::index::StepId;
+use rondo_ir::problem::Problem;
+use rondo_ir::profile::RuntimeProfile;
+use rondo_ir::program::Program;
+use rondo_ir::schedule::{FlowSet, Schedule};
+use rondo_ir::units::Bytes;
+use rondo_verify::program::{Location, ProgramOptions, verify_program_located};
+use rondo_verify::{Answer, Check, Claim};
+
+use crate::pipeline::{Loaded, Proof};
+use crate::recognise::{Kind, recognise};
+
+/// What came out for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All deciding checks are proved.
+    Verified,
+    /// Wrong in every reading, or not loadable by the runtime that was named.
+    Refuted,
+    /// It cannot be read.
+    Unreadable,
+    /// A deciding check was not finished.
+    Unknown,
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Refuted => "refuted",
+            Self::Unreadable => "unreadable",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The judgement of a file.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// What came out.
+    pub verdict: Verdict,
+    /// Of which format it is; empty if none is known.
+    pub format: &'static str,
+    /// What it was checked against, in words: its own claim, or the job.
+    pub against: Vec<String>,
+    /// Checks, each reading's after the other.
+    pub checks: Vec<Check>,
+    /// Errors and warnings, with places in the file.
+    pub findings: Vec<Diagnostic>,
+}
+
+impl Judgement {
+    fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
+        Self { verdict: Verdict::Unreadable, format, against: Vec::new(), checks: Vec::new(), findings }
+    }
+
+    fn refuted(format: &'static str, against: Vec<String>, findings: Vec<Diagnostic>) -> Self {
+        Self { verdict: Verdict::Refuted, format, against, checks: Vec::new(), findings }
+    }
+}
+
+/// How a file is judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JudgeOptions<'a> {
+    /// A job that the file must fulfil; otherwise its own claim counts.
+    pub against: Option<&'a Loaded>,
+    /// A runtime that must be able to load it.
+    pub runtime: Option<&'static RuntimeProfile>,
+    /// How hard the SMT proof is tried.
+    pub proof: Proof,
+}
+
+/// Judges a file from its content. `name` is what messages call it.
+#[must_use]
+pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judgement {
+    match recognise(bytes) {
+        Some(Kind::Plan) => match json::parse(name, bytes) {
+            Err(findings) => Judgement::unreadable("rondo plan", findings),
+            Ok(json::Plan::Schedule { problem, schedule, claimed }) => {
+                let starts = step_starts(&schedule);
+                let mut judgement = judge_schedule(problem, schedule, claimed.as_ref(), options);
+                let text = String::from_utf8_lossy(bytes);
+                for finding in &mut judgement.findings {
+                    place_flow(name, &text, &starts, finding);
+                }
+                judgement
+            }
+            Ok(json::Plan::Program { claim, program }) => {
+                let claims = vec![Claim { collective: claim.collective, chunks: claim.chunks }];
+                judge_program(name, bytes, "rondo plan (program)", &claims, program, options)
+            }
+        },
+        Some(Kind::MscclXml) => {
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                let finding = Diagnostic::error("X004", format!("{name} is no UTF-8 text"));
+                return Judgement::unreadable("msccl xml", vec![finding]);
+            };
+            match msccl_xml::parse(name, text) {
+                Err(findings) => Judgement::unreadable("msccl xml", findings),
+                Ok(parsed) => {
+                    let claims: Vec<_> = parsed
+                        .headers
+                        .iter()
+                        .map(|header| Claim { collective: header.collective.clone(), chunks: header.chunks })
+                        .collect();
+                    let mut limits = Vec::new();
+                    if let Some(profile) = options.runtime {
+                        limits = not_loadable(&parsed, profile);
+                    }
+                    let mut judgement = judge_program(name, bytes, "msccl xml", &claims, parsed.program, options);
+                    if limits.iter().any(|finding| finding.severity == Severity::Error) {
+                        judgement.verdict = Verdict::Refuted;
+                    }
+                    judgement.findings.extend(parsed.warnings);
+                    judgement.findings.extend(limits);
+                    judgement
+                }
+            }
+        }
+        Some(Kind::Job) => Judgement::unreadable(
+            "job",
+            vec![
+                Diagnostic::error(
+                    "X004",
+                    format!("{name} is a job file or other TOML; there is no plan in it to verify"),
+                )
+                .help("compile it with `rondo compile`, or name it with --against"),
+            ],
+        ),
+        Some(Kind::NcclTopology | Kind::NvidiaSmi) => Judgement::unreadable(
+            "topology",
+            vec![
+                Diagnostic::error("X004", format!("{name} describes a machine; there is no plan in it to verify"))
+                    .help("`rondo topology show` prints what is in it"),
+            ],
+        ),
+        None => {
+            let what = if bytes.is_empty() { "is empty" } else { "is of no known plan format" };
+            let finding = Diagnostic::error("X004", format!("{name} {what}"))
+                .help("known: plans of rondo (JSON with \"format\": \"rondo.plan\") and MSCCL XML (<algo …>)");
+            Judgement::unreadable("", vec![finding])
+        }
+    }
+}
+
+fn judge_schedule(
+    problem: Arc<Problem>,
+    schedule: Schedule,
+    claimed: Option<&json::Claimed>,
+    options: &JudgeOptions<'_>,
+) -> Judgement {
+    const FORMAT: &str = "rondo plan";
+    let (problem, against) = match options.against {
+        None => {
+            let claims: Vec<_> = problem.groups().iter().map(|group| group.collective().to_string()).collect();
+            (problem, vec![format!("the file's own claim: {}", claims.join(" and "))])
+        }
+        Some(loaded) => match same_problem(&problem, loaded) {
+            Ok(against) => (problem, vec![against]),
+            Err(finding) => {
+                return Judgement::refuted(FORMAT, vec![format!("the job {}", loaded.job.file)], vec![*finding]);
+            }
+        },
+    };
+    if let Some(profile) = options.runtime {
+        let finding = Diagnostic::error(
+            "X004",
+            format!("a plan of rondo is loaded by no runtime; {} reads MSCCL XML", profile.name),
+        )
+        .help(format!("rondo export PLAN --to msccl-xml:{} -o FILE.xml", profile.name));
+        return Judgement::refuted(FORMAT, against, vec![finding]);
+    }
+    let outcome = rondo_verify::verify_schedule(Arc::clone(&problem), schedule, &options.proof.options());
+    let answer = outcome.answer();
+    let mut judgement = Judgement {
+        verdict: verdict(answer),
+        format: FORMAT,
+        against,
+        checks: outcome.checks,
+        findings: outcome.findings,
+    };
+    if let Some(plan) = &outcome.verified
+        && let Some(claimed) = claimed
+    {
+        let price = rondo_verify::price(&problem, plan.value());
+        let wrong = match &price {
+            Ok(price) => claimed_price(claimed, price),
+            Err(error) => Some(format!("the file claims a price, but the schedule has none: {error}")),
+        };
+        let (answer, detail) = match &wrong {
+            None => (Answer::Proved, "recomputed: what the file claims".to_owned()),
+            Some(message) => (Answer::Refuted, message.clone()),
+        };
+        judgement.checks.push(Check { name: "claimed-price", answer, decides: true, detail });
+        if let Some(message) = wrong {
+            judgement.verdict = Verdict::Refuted;
+            judgement.findings.push(
+                Diagnostic::error("X010", message).help("compile the job again, or delete \"claimed\" from the plan"),
+            );
+        }
+    }
+    judgement
+}
+
+/// How the claimed price differs from the true one.
+fn claimed_price(claimed: &json::Claimed, price: &rondo_verify::Price) -> Option<String> {
+    if let Some(time) = &claimed.time
+        && *time != price.total
+    {
+        return Some(format!("the file claims a time of {time}, but it is {}", price.total));
+    }
+    if claimed.steps.is_empty() {
+        return None;
+    }
+    if claimed.steps.len() != price.steps.len() {
+        return Some(format!(
+            "the file claims the times of {} steps, but there are {}",
+            claimed.steps.len(),
+            price.steps.len()
+        ));
+    }
+    claimed.steps.iter().zip(&price.steps).enumerate().find_map(|(step, (claimed, price))| {
+        (*claimed != price.total())
+            .then(|| format!("the file claims {claimed} for step s{step}, but it is {}", price.total()))
+    })
+}
+
+/// The problem of a plan must be the job's, at the plan's size where the job gives a range.
+fn same_problem(problem: &Problem, loaded: &Loaded) -> Result<String, Box<Diagnostic>> {
+    let job = &loaded.job;
+    let size = problem.groups().first().map_or(Bytes(0), |group| group.collective().buffer_size());
+    let broken = |findings: Vec<Diagnostic>| {
+        let reason = findings.into_iter().next().map_or_else(String::new, |d| d.message);
+        Box::new(Diagnostic::error("X011", format!("the job {} has no problem to compare with: {reason}", job.file)))
+    };
+    let wanted = build_problem(job, &loaded.fabric).map_err(broken)?;
+    let ranks = u32::try_from(wanted.rank_count()).unwrap_or(u32::MAX);
+    let wanted = match job.sizes(ranks) {
+        rondo_compiler::front::job::SizeRequest::One(_) => wanted,
+        rondo_compiler::front::job::SizeRequest::Range { low, high } if (low..=high).contains(&size) => {
+            build_problem_for(job, &loaded.fabric, size).map_err(broken)?
+        }
+        rondo_compiler::front::job::SizeRequest::Range { low, high } => {
+            let message = format!("the plan is for {size}; the job asks for {low} to {high}");
+            return Err(Box::new(Diagnostic::error("X011", message)));
+        }
+    };
+    let differs = |what: &str, given: String, needed: String| {
+        Err(Box::new(
+            Diagnostic::error("X011", format!("the plan's {what} is not the job's"))
+                .note(format!("plan: {given}"))
+                .note(format!("job {}: {needed}", job.file)),
+        ))
+    };
+    let groups = |p: &Problem| {
+        p.groups().iter().map(|g| format!("{} over {:?}", g.collective(), g.ranks())).collect::<Vec<_>>().join("; ")
+    };
+    if problem.groups() != wanted.groups() {
+        return differs("collective", groups(problem), groups(&wanted));
+    }
+    if problem.topology() != wanted.topology() {
+        let name = |p: &Problem| {
+            let t = p.topology();
+            format!(
+                "{} ({} nodes, {} links, {} devices)",
+                t.name(),
+                t.nodes().len(),
+                t.links().len(),
+                t.devices().len()
+            )
+        };
+        let (given, needed) = (problem.topology(), wanted.topology());
+        let link = given.links().iter().zip(needed.links()).position(|(a, b)| a != b);
+        let mut detail = (name(problem), name(&wanted));
+        if let Some(link) = link.map(rondo_ir::index::LinkId::new) {
+            let text = |t: &rondo_ir::topology::Topology| {
+                let l = t.link(link);
+                format!("{} at {}, {}{}", t.link_name(link), l.capacity, l.latency, if l.up { "" } else { ", down" })
+            };
+            detail = (format!("{}; link {}", detail.0, text(given)), format!("{}; link {}", detail.1, text(needed)));
+        }
+        return differs("topology", detail.0, detail.1);
+    }
+    if problem.placement() != wanted.placement() {
+        return differs("placement", format!("{:?}", problem.placement()), format!("{:?}", wanted.placement()));
+    }
+    if problem.cost() != wanted.cost() {
+        return differs("cost model", format!("{:?}", problem.cost()), format!("{:?}", wanted.cost()));
+    }
+    if *problem != wanted {
+        return differs("initial circuits", format!("{:?}", problem.circuits()), format!("{:?}", wanted.circuits()));
+    }
+    Ok(format!("the job {}: {}", job.file, groups(&wanted)))
+}
+
+/// A program, once for each reading that the file claims.
+fn judge_program(
+    name: &str,
+    bytes: &[u8],
+    format: &'static str,
+    claims: &[Claim],
+    program: Program,
+    options: &JudgeOptions<'_>,
+) -> Judgement {
+    let mut judgement =
+        Judgement { verdict: Verdict::Verified, format, against: Vec::new(), checks: Vec::new(), findings: Vec::new() };
+    if claims.is_empty() {
+        judgement.verdict = Verdict::Refuted;
+        judgement
+            .findings
+            .push(Diagnostic::error("X012", "the file serves no call, neither in place nor out of place"));
+        return judgement;
+    }
+    for claim in claims {
+        let claim = match options.against {
+            None => {
+                judgement.against.push(format!("the file's own claim: {}", in_words(&claim.collective)));
+                claim.clone()
+            }
+            Some(loaded) => match claim_of_job(claim, loaded) {
+                Ok(wanted) => {
+                    judgement.against.push(format!("the job {}: {}", loaded.job.file, in_words(&wanted.collective)));
+                    wanted
+                }
+                Err(finding) => {
+                    judgement.verdict = Verdict::Refuted;
+                    judgement.findings.push(*finding);
+                    continue;
+                }
+            },
+        };
+        let located = verify_program_located(claim, program.clone(), &ProgramOptions::default());
+        judgement.verdict = worse(judgement.verdict, verdict(located.outcome.answer()));
+        judgement.checks.extend(located.outcome.checks);
+        let starts = LineStarts::new(bytes);
+        for found in located.findings {
+            let mut finding = found.diagnostic;
+            finding
+                .labels
+                .extend(found.locations.iter().filter_map(|(location, text)| starts.label(name, location, text)));
+            if !judgement.findings.contains(&finding) {
+                judgement.findings.push(finding);
+            }
+        }
+    }
+    judgement.against.push("links not checked: the file has no topology".to_owned());
+    judgement
+}
+
+/// Why a runtime does not load the file, as far as its limits and attributes are concerned.
+fn not_loadable(parsed: &msccl_xml::Parsed, profile: &'static RuntimeProfile) -> Vec<Diagnostic> {
+    let mut findings = Vec::new();
+    if profile.all_attributes_mandatory && (parsed.min_bytes.is_none() || parsed.max_bytes.is_none()) {
+        findings.push(
+            Diagnostic::error(
+                "X013",
+                format!("{} loads no file without minBytes, maxBytes and outofplace", profile.name),
+            )
+            .note(profile.version)
+            .help("add minBytes=\"0\" maxBytes=\"0\" outofplace=\"1\" (or 0) to <algo>"),
+        );
+    }
+    for header in &parsed.headers {
+        let options = msccl_xml::Options {
+            in_place: parsed.in_place,
+            out_of_place: parsed.out_of_place,
+            ..msccl_xml::Options::new(profile, parsed.protocol, &header.collective)
+        };
+        // The emitter refuses what the runtime cannot hold.
+        if let Err(error) = msccl_xml::emit(&header.collective, &parsed.program, &options) {
+            let finding = error.diagnostic();
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
+    findings
+}
+
+/// A claim without sizes, which a program does not have.
+fn in_words(collective: &Collective) -> String {
+    let operator = if collective.kind().reduces() { format!(" {}", collective.operator()) } else { String::new() };
+    let root = collective.kind().root().map_or_else(String::new, |root| format!(" root {root}"));
+    let place = if collective.in_place() { "in place" } else { "out of place" };
+    format!("{}{operator}{root}, {} ranks, {place}", collective.kind().name(), collective.ranks())
+}
+
+/// What the job asks of a program, at the program's chunks.
+fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>> {
+    let job = &loaded.job;
+    let wanted = build_problem(job, &loaded.fabric).map_err(|findings| {
+        let reason = findings.into_iter().next().map_or_else(String::new, |d| d.message);
+        Box::new(Diagnostic::error("X011", format!("the job {} has no problem to compare with: {reason}", job.file)))
+    })?;
+    let Some(group) = wanted.groups().first() else {
+        return Err(Box::new(Diagnostic::error("X011", format!("the job {} has no collective", job.file))));
+    };
+    let collective = group.collective();
+    let same_kind = match (claim.collective.kind(), collective.kind()) {
+        (CollectiveKind::AllToAll { .. }, CollectiveKind::AllToAll { .. }) => true,
+        (a, b) => a == b,
+    };
+    if !same_kind
+        || claim.collective.ranks() != collective.ranks()
+        || claim.collective.in_place() != collective.in_place()
+    {
+        return Err(Box::new(
+            Diagnostic::error("X011", "the file's collective is not the job's")
+                .note(format!("file: {}", in_words(&claim.collective)))
+                .note(format!("job {}: {}", job.file, in_words(collective))),
+        ));
+    }
+    Ok(Claim { collective: collective.clone(), chunks: claim.chunks })
+}
+
+const fn verdict(answer: Answer) -> Verdict {
+    match answer {
+        Answer::Proved => Verdict::Verified,
+        Answer::Refuted => Verdict::Refuted,
+        Answer::Unknown => Verdict::Unknown,
+    }
+}
+
+/// The worse of two readings of one file.
+const fn worse(a: Verdict, b: Verdict) -> Verdict {
+    match (a, b) {
+        (Verdict::Refuted, _) | (_, Verdict::Refuted) => Verdict::Refuted,
+        (Verdict::Unreadable, _) | (_, Verdict::Unreadable) => Verdict::Unreadable,
+        (Verdict::Unknown, _) | (_, Verdict::Unknown) => Verdict::Unknown,
+        (Verdict::Verified, Verdict::Verified) => Verdict::Verified,
+    }
+}
+
+/// Where the lines of a file begin.
+struct LineStarts(Vec<usize>, usize);
+
+impl LineStarts {
+    fn new(bytes: &[u8]) -> Self {
+        let starts =
+            std::iter::once(0).chain(bytes.iter().enumerate().filter(|&(_, &b)| b == b'\n').map(|(at, _)| at + 1));
+        Self(starts.collect(), bytes.len())
+    }
+
+    /// From a line and column to the end of the line.
+    fn label(&self, file: &str, location: &Location, text: &str) -> Option<Label> {
+        let line = (location.span.line as usize).checked_sub(1)?;
+        let start = *self.0.get(line)? + (location.span.column as usize).saturating_sub(1);
+        let end = self.0.get(line + 1).map_or(self.1, |next| next - 1);
+        Some(Label { file: file.to_owned(), start: start.min(end), end, text: text.to_owned() })
+    }
+}
+
+/// Number of the first flow of each step.
+fn step_starts(schedule: &Schedule) -> Vec<usize> {
+    let mut next = 0;
+    let steps = (0..schedule.steps.len()).map(StepId::new);
+    steps
+        .map(|step| {
+            let first = next;
+            next += match &schedule.steps[step.index()].flows {
+                FlowSet::Rows(rows) => rows.len(),
+                FlowSet::Orbits { .. } => schedule.flows(step).count(),
+            };
+            first
+        })
+        .collect()
+}
+
+/// Gives a finding about a flow (`s2 f41: …`) its place in the plan file.
+fn place_flow(name: &str, text: &str, starts: &[usize], finding: &mut Diagnostic) {
+    if !finding.labels.is_empty() {
+        return;
+    }
+    let Some((step, flow)) =
+        flow_named(&finding.message).or_else(|| finding.notes.iter().find_map(|note| flow_named(note)))
+    else {
+        return;
+    };
+    let range = starts.get(step).and_then(|&first| json::flow_span(text, step, flow.checked_sub(first)?));
+    if let Some(range) = range {
+        finding.labels.push(Label {
+            file: name.to_owned(),
+            start: range.start,
+            end: range.end,
+            text: "this flow".to_owned(),
+        });
+    }
+}
+
+/// Step and flow number of the first `s2 f41` in a text.
+fn flow_named(text: &str) -> Option<(usize, usize)> {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == ':' || c == ',').collect();
+    let number = |word: &str, letter: char| word.strip_prefix(letter)?.parse::<usize>().ok();
+    words.windows(2).find_map(|pair| Some((number(pair[0], 's')?, number(pair[1], 'f')?)))
+}

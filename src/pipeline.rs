@@ -1,0 +1,212 @@
+//! The road from a job file to a verified schedule.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rondo_compiler::auto::{self, Algorithm, CandidateReport};
+use rondo_compiler::build::BuildContext;
+use rondo_compiler::cost::Cost;
+use rondo_compiler::fabric::Fabric;
+use rondo_compiler::front::job::{self, Job};
+use rondo_compiler::topology;
+use rondo_ir::diagnostic::Diagnostic;
+use rondo_ir::problem::{Group, Problem};
+use rondo_ir::schedule::Schedule;
+use rondo_verify::bound::{Bound, bound_at};
+use rondo_verify::{Answer, Check, Options, Outcome, Price, SmtMode, Verified, smt::SmtOptions};
+
+/// A job file with its topology built.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What the file says.
+    pub job: Job,
+    /// The topology, its shape and its routing.
+    pub fabric: Fabric,
+    /// What a person should know: what an imported file lacks, for example.
+    pub warnings: Vec<Diagnostic>,
+    /// Where rates come from that the job does not give.
+    pub sources: Vec<String>,
+}
+
+/// Reads a job and builds its topology. `name` is what messages call the file; paths in it are relative to `folder`.
+///
+/// # Errors
+/// Everything that is wrong with the file, or with the files that it names.
+pub fn load_job(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
+    let job = job::parse_job_bytes(name, bytes)?;
+    let read = |path: &str| std::fs::read_to_string(folder.join(path));
+    let topology::Built { fabric, warnings, sources } = topology::build(&job.topology, &read)?;
+    Ok(Loaded { job, fabric, warnings, sources })
+}
+
+/// How hard the independent SMT proof is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Whether it is tried at all.
+    pub smt: bool,
+    /// Whether a schedule without a complete SMT proof counts as undecided.
+    pub require_smt: bool,
+    /// Most ranks for which it covers every chunk.
+    pub smt_ranks: usize,
+}
+
+impl Default for Proof {
+    fn default() -> Self {
+        Self { smt: true, require_smt: false, smt_ranks: SmtOptions::default().max_ranks }
+    }
+}
+
+impl Proof {
+    /// As the verifier's options.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let smt = match (self.require_smt, self.smt) {
+            (true, _) => SmtMode::Required,
+            (false, true) => SmtMode::Auto,
+            (false, false) => SmtMode::Off,
+        };
+        Options {
+            smt,
+            smt_options: SmtOptions { max_ranks: self.smt_ranks, ..SmtOptions::default() },
+            ..Options::default()
+        }
+    }
+}
+
+/// Which schedule is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `auto` or the name of an algorithm.
+    pub algorithm: String,
+    /// Pieces into which each block is cut; `None`: chosen.
+    pub chunks: Option<u32>,
+}
+
+impl Request {
+    /// The cheapest of all that fit.
+    #[must_use]
+    pub fn auto() -> Self {
+        Self { algorithm: "auto".to_owned(), chunks: None }
+    }
+
+    /// What the job asks for.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        let algorithm = match &job.compile.algorithm {
+            job::Algorithm::Named(name) => name.value.clone(),
+            job::Algorithm::Auto => "auto".to_owned(),
+        };
+        Self { algorithm, chunks: job.compile.chunks }
+    }
+}
+
+/// A verified schedule and how it was found.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The schedule with its proof.
+    pub plan: Verified<Schedule>,
+    /// What was checked, and how.
+    pub checks: Vec<Check>,
+    /// Warnings of the verifier.
+    pub findings: Vec<Diagnostic>,
+    /// All candidates, from cheap to dear.
+    pub candidates: Vec<CandidateReport>,
+    /// The compiler's price, step by step.
+    pub cost: Cost,
+    /// The verifier's own price; equal to the compiler's.
+    pub price: Price,
+    /// What no schedule can be faster than.
+    pub bound: Bound,
+}
+
+/// Why there is no verified schedule.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The job asks for something that cannot be.
+    Input(Vec<Diagnostic>),
+    /// What was built is wrong: a fault of the compiler, caught.
+    Refuted {
+        /// All checks.
+        checks: Vec<Check>,
+        /// What is wrong.
+        findings: Vec<Diagnostic>,
+    },
+    /// A check that decides was not finished.
+    Undecided {
+        /// All checks.
+        checks: Vec<Check>,
+        /// What was found on the way.
+        findings: Vec<Diagnostic>,
+    },
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, first) = match self {
+            Self::Input(findings) => ("", findings.first()),
+            Self::Refuted { findings, .. } => ("the schedule is wrong: ", findings.first()),
+            Self::Undecided { findings, .. } => ("could not decide: ", findings.first()),
+        };
+        write!(f, "{what}{}", first.map_or("no reason given", |d| d.message.as_str()))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Chooses a schedule for the problem and verifies it.
+///
+/// # Errors
+/// [`Failure`]: never a schedule without its proof.
+pub fn compile(problem: &Arc<Problem>, fabric: &Fabric, request: &Request, proof: &Proof) -> Result<Compiled, Failure> {
+    let nodes: Vec<_> = problem.groups().iter().flat_map(Group::ranks).map(|&rank| problem.node_of(rank)).collect();
+    if let Some(cut) = topology::connectivity(problem.topology(), &nodes) {
+        let finding = Diagnostic::error("X014", cut.to_string())
+            .note("so the collective cannot finish")
+            .help("add a link between the two sides, or leave the ranks of one side out");
+        return Err(Failure::Input(vec![finding]));
+    }
+    let context = BuildContext::new(problem, fabric);
+    let selection = auto::select(&context, Algorithm::parse(&request.algorithm), request.chunks)
+        .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;
+    let auto::Selection { schedule, cost, candidates } = selection;
+    let (plan, checks, findings) = judge(problem, schedule, proof)?;
+    let price = priced(problem, plan.value())
+        .map_err(|error| Failure::Undecided { checks: checks.clone(), findings: vec![error] })?;
+    if price.total != cost.total {
+        let finding = Diagnostic::error(
+            "X006",
+            format!("the compiler's price {} and the verifier's {} differ", cost.total, price.total),
+        );
+        return Err(Failure::Undecided { checks, findings: vec![finding] });
+    }
+    let bound = bound_at(problem, &plan.value().chunks).map_err(|error| {
+        let finding = Diagnostic::error("X006", format!("there is a schedule, but no lower bound: {error}"));
+        Failure::Undecided { checks: checks.clone(), findings: vec![finding] }
+    })?;
+    Ok(Compiled { plan, checks, findings, candidates, cost, price, bound })
+}
+
+/// The verifier's price of a schedule that was verified.
+fn priced(problem: &Problem, schedule: &Schedule) -> Result<Price, Diagnostic> {
+    rondo_verify::price(problem, schedule)
+        .map_err(|error| Diagnostic::error("X006", format!("the schedule has no price: {error}")))
+}
+
+/// What a finished check gives.
+type Judged = (Verified<Schedule>, Vec<Check>, Vec<Diagnostic>);
+
+/// Verifies a schedule, whoever made it.
+///
+/// # Errors
+/// [`Failure::Refuted`] or [`Failure::Undecided`].
+pub fn judge(problem: &Arc<Problem>, schedule: Schedule, proof: &Proof) -> Result<Judged, Failure> {
+    let outcome = rondo_verify::verify_schedule(Arc::clone(problem), schedule, &proof.options());
+    let refuted = outcome.answer() == Answer::Refuted;
+    let Outcome { checks, findings, verified } = outcome;
+    match verified {
+        Some(plan) => Ok((plan, checks, findings)),
+        None if refuted => Err(Failure::Refuted { checks, findings }),
+        None => Err(Failure::Undecided { checks, findings }),
+    }
+}
