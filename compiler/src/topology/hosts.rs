@@ -71,11 +71,12 @@ impl Host {
 
 /// Builds `hosts` such machines.
 ///
-/// One machine stands alone: its nodes have their own names and its network adapters are left out. Of several, machine h's
-/// nodes are called `host0/gpu0` and so on, followed by its adapters `host0/nic0` …; after all machines comes the switch
-/// `network`, or with rails one switch `rail0` … for each adapter of a machine. Compute node number = machine · accelerators
-/// + index. A number of adapters other than the machine's own is spread evenly over the places where the machine has
-/// them, or over the accelerators if it has none. Routes are [`ShortestPaths`]; accelerators do not forward.
+/// One machine stands alone: its nodes have their own names and its network adapters are left out. Of several, machine
+/// h's nodes are called `host0/gpu0` and so on, followed by its adapters `host0/nic0` …; after all machines comes the switch
+/// `network`, or with rails one switch `rail0` … for each adapter of a machine. The accelerators of machine h are the
+/// compute nodes from h times their number on. A number of adapters other than the machine's own is spread evenly over
+/// the places where the machine has them, or over the accelerators if it has none. Routes are [`ShortestPaths`];
+/// accelerators do not forward.
 ///
 /// # Errors
 /// 0 machines; several machines without adapters or with adapters of unknown rate; more than 2²⁴ links.

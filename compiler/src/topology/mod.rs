@@ -1,6 +1,6 @@
 //! Topologies: what they are described by, one generator a family, routing, and what can be said about the result.
 //!
-//! Every generator gives a [`Fabric`](crate::fabric::Fabric): the topology, its shape, and a router. Ids are dense and
+//! Every generator gives a [`Fabric`]: the topology, its shape, and a router. Ids are dense and
 //! their order is part of each generator's documentation, so builders of algorithms may compute with it.
 
 pub mod clos;

@@ -3,7 +3,7 @@
 //! One file is one machine. GPUs become compute nodes `gpu0` … that do not forward, in the order of their `rank`, else
 //! of their `dev`, else of the document; PCIe switches (`pci-BUSID`) and processors (`cpuN`) become switches; all NVSwitches
 //! become one node `nvswitch`. Network adapters are ports to a network that the file does not describe: they become nodes
-//! only where a job joins several such machines ([`assemble`](crate::topology::hosts::assemble)). Several NVLinks between
+//! only where a job joins several such machines ([`assemble`]). Several NVLinks between
 //! two devices are one link of their summed rate. No file says latencies: see [`DIRECT_LATENCY`] and its neighbours.
 //!
 //! What a file lacks is said in warnings, with what to write in the job to add it.
