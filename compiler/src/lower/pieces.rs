@@ -169,8 +169,10 @@ impl Transfers {
                     let parts = share.div_ceil(limit);
                     for part in 0..parts {
                         let count = share / parts + u32::from(part < share % parts);
-                        let round_of_step = u32::try_from(step % spread.rounds as usize).unwrap_or(0);
-                        channels.push((spread.channel(turn.0, class, lane), spread.channel(round_of_step, 0, lane)));
+                        // Additions to one place stay in one threadblock, those to others need not.
+                        let place = transfer.dst_place.slot() as usize + before as usize;
+                        let local_round = u32::try_from((step + place) % spread.rounds as usize).unwrap_or(0);
+                        channels.push((spread.channel(turn.0, class, lane), spread.channel(local_round, 0, lane)));
                         pieces.push(Piece {
                             src: transfer.src,
                             dst: transfer.dst,
@@ -199,7 +201,8 @@ impl Transfers {
         let mut of_rank = vec![Vec::new(); self.ranks as usize];
         for (index, (piece, &(channel, local))) in pieces.iter_mut().zip(&channels).enumerate() {
             piece.channel = dense(channel);
-            piece.local_channel = dense(local);
+            // Threadblocks without a peer use no channel: only which ones are alike matters.
+            piece.local_channel = u32::try_from(local).unwrap_or(u32::MAX);
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             of_rank[piece.src as usize].push(index);
             if piece.src != piece.dst {

@@ -496,6 +496,22 @@ fn steps_spread_over_channels_until_the_limits_hold() {
 }
 
 #[test]
+fn local_work_spreads_over_threadblocks_by_place() {
+    // 4 places, 20 local additions to each: 80 instructions, of which azure allows 64 a threadblock.
+    let problem = problem(CollectiveKind::AllReduce, 2, true);
+    let mut w = Writer::new(&problem, 100, 0);
+    w.flow(0, Place::output(99), 1, Place::output(99), 1, FlowOp::Reduce);
+    w.end_step();
+    for j in 0..80 {
+        w.flow(0, Place::output(8 + j), 0, Place::output(2 * (j % 4)), 1, FlowOp::Reduce);
+    }
+    w.end_step();
+    let lowered = lower_for(&problem, &w.schedule, &RuntimeProfile::AZURE);
+    assert!(lowered.report.instructions <= 64, "{}", lowered.report.instructions);
+    check_runs(&problem, &w.schedule, &lowered, 4);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_number_and_limit() {
     let message = |case: &(Problem, Schedule), profile| {
         let error = lower(&case.0, &case.1, &LowerOptions::new(profile)).unwrap_err();
