@@ -341,7 +341,7 @@ fn warnings(collective: &Collective, options: &Options, total: u32) -> Vec<Diagn
                 .help("use it only where the root never changes"),
         );
     }
-    if collective.elements() % u64::from(total.max(1)) != 0 || options.max_bytes != Some(options.min_bytes) {
+    if !collective.elements().is_multiple_of(u64::from(total.max(1))) || options.max_bytes != Some(options.min_bytes) {
         let multiple = u64::from(total) * collective.dtype().bytes();
         warnings.push(Diagnostic {
             severity: rondo_ir::diagnostic::Severity::Note,

@@ -878,7 +878,7 @@ impl<'a> Reader<'a> {
             let message = format!("the file names no root; rank {root} is taken for it");
             self.warn(Severity::Warning, "B018", algo.coll.span(), message);
         }
-        if algo.total_chunks % blocks != 0 {
+        if !algo.total_chunks.is_multiple_of(blocks) {
             let message = format!("`nchunksperloop` is {}, which {n} ranks do not divide", algo.total_chunks);
             self.fault("B011", algo.span.clone(), message);
             return None;

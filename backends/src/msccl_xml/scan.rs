@@ -178,7 +178,7 @@ impl<'a> Scanner<'a> {
     fn name(&self, from: usize) -> &'a str {
         let rest = &self.text[from..];
         let ends = |b: &u8| matches!(b, b' ' | b'/' | b'>' | b'=' | b'"' | b'<' | b'\n' | b'\r' | b'\t');
-        let length = rest.as_bytes().iter().position(|b| ends(b)).unwrap_or(rest.len());
+        let length = rest.as_bytes().iter().position(ends).unwrap_or(rest.len());
         &rest[..length]
     }
 
