@@ -100,6 +100,43 @@ pub(crate) fn compare(report: SmtReport, mode: SmtMode, checks: &mut Vec<Check>,
 mod tests {
     use std::sync::Arc;
 
+    use super::*;
+    use crate::smt::fixtures::{all_reduce_problem, ring_all_reduce};
+    use crate::{Options, verify_schedule};
+
+    #[test]
+    fn an_unfinished_proof_counts_only_where_it_is_required() {
+        for (mode, answer) in
+            [(SmtMode::Off, Answer::Proved), (SmtMode::Auto, Answer::Proved), (SmtMode::Required, Answer::Unknown)]
+        {
+            let problem = all_reduce_problem(4);
+            let schedule = ring_all_reduce(&problem, 2);
+            // One of four components is proved.
+            let smt_options = SmtOptions { max_ranks: 2, chosen_chunks: 1, ..SmtOptions::default() };
+            let options = Options { smt: mode, smt_options, ..Options::default() };
+            let outcome = verify_schedule(Arc::new(problem), schedule, &options);
+            assert_eq!(outcome.answer(), answer, "{mode:?} {:?}", outcome.checks);
+            let runs = outcome.checks.iter().any(|check| check.name == "smt-completes");
+            assert_eq!(runs, mode != SmtMode::Off);
+        }
+    }
+
+    #[test]
+    fn a_malformed_schedule_is_not_given_to_the_solver() {
+        let problem = all_reduce_problem(3);
+        let mut schedule = ring_all_reduce(&problem, 1);
+        schedule.chunks = vec![];
+        let outcome = verify_schedule(Arc::new(problem), schedule, &Options::default());
+        assert_eq!(outcome.answer(), Answer::Refuted);
+        assert_eq!(outcome.checks.last().unwrap().detail, "not run: the schedule is not well formed");
+    }
+}
+
+/// Each engine with a defect of its own.
+#[cfg(all(test, feature = "smt"))]
+mod seeded {
+    use std::sync::Arc;
+
     use rondo_ir::schedule::{FlowOp, FlowSet};
 
     use super::*;
@@ -153,7 +190,6 @@ mod tests {
 
     const DEFECTS: [Defect; 3] = [Defect::DropReduce, Defect::WriteLate, Defect::IgnoreCount];
 
-    #[cfg(feature = "smt")]
     #[test]
     fn a_defect_in_either_engine_surfaces_as_a_disagreement() {
         assert_eq!(outcome(Defect::None, Defect::None).answer(), Answer::Proved);
@@ -169,7 +205,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "smt")]
     #[test]
     fn a_wrong_schedule_is_refuted_by_both() {
         for defect in DEFECTS {
@@ -181,32 +216,5 @@ mod tests {
             assert_eq!((smt.name, smt.answer, smt.decides), ("smt-completes", Answer::Refuted, false), "{defect:?}");
             assert!(outcome.findings.iter().all(|finding| finding.code != DISAGREE));
         }
-    }
-
-    #[test]
-    fn an_unfinished_proof_counts_only_where_it_is_required() {
-        for (mode, answer) in
-            [(SmtMode::Off, Answer::Proved), (SmtMode::Auto, Answer::Proved), (SmtMode::Required, Answer::Unknown)]
-        {
-            let problem = all_reduce_problem(4);
-            let schedule = ring_all_reduce(&problem, 2);
-            // One of four components is proved.
-            let smt_options = SmtOptions { max_ranks: 2, chosen_chunks: 1, ..SmtOptions::default() };
-            let options = Options { smt: mode, smt_options, ..Options::default() };
-            let outcome = verify_schedule(Arc::new(problem), schedule, &options);
-            assert_eq!(outcome.answer(), answer, "{mode:?} {:?}", outcome.checks);
-            let runs = outcome.checks.iter().any(|check| check.name == "smt-completes");
-            assert_eq!(runs, mode != SmtMode::Off);
-        }
-    }
-
-    #[test]
-    fn a_malformed_schedule_is_not_given_to_the_solver() {
-        let problem = all_reduce_problem(3);
-        let mut schedule = ring_all_reduce(&problem, 1);
-        schedule.chunks = vec![];
-        let outcome = verify_schedule(Arc::new(problem), schedule, &Options::default());
-        assert_eq!(outcome.answer(), Answer::Refuted);
-        assert_eq!(outcome.checks.last().unwrap().detail, "not run: the schedule is not well formed");
     }
 }

@@ -25,6 +25,8 @@
 //! its own solver. Above [`SmtOptions::max_ranks`] only some evenly spaced components are proved; the answer is then
 //! `Unknown` with the share, never `Proved`.
 
+#[cfg(feature = "smt")]
+mod decode;
 mod encode;
 #[cfg(test)]
 pub(crate) mod fixtures;
