@@ -9,7 +9,7 @@ use super::demand::Demand;
 use super::graph::Graph;
 use super::{BandwidthBound, BoundError, flow, names, quotient};
 
-/// Visits of arcs and nodes that distance cuts may take together.
+/// Visits of arcs and nodes that cuts by distance may take together.
 const WORK: usize = 40_000_000;
 /// (terminals · arcs · vertices) up to which bottleneck cuts are found by maximal flow.
 const FLOW_WORK: usize = 2_000_000;
@@ -181,6 +181,8 @@ impl Search<'_> {
     fn distances(&mut self) -> Result<(), BoundError> {
         let graph = self.graph;
         let one_search = graph.arcs.len() + graph.vertices;
+        // The natural cuts before are never left out, and do not use up this budget.
+        self.work = 0;
         // Start at node 0, then half-way, quarters, …: on a symmetric topology the first ones say all.
         for &vertex in &spread_order(graph.nodes) {
             if WORK / 2 < self.work {
@@ -298,14 +300,22 @@ impl Search<'_> {
         if !self.seen.insert(key) {
             return Ok(());
         }
-        self.work += self.graph.arcs.len() + 2 * self.demand_work();
+        let rest: Vec<usize>;
+        let smaller = if 2 * members.len() <= nodes {
+            members
+        } else {
+            rest = (0..nodes).filter(|&node| !inside[node]).collect();
+            &rest
+        };
+        let degree = self.graph.arcs.len() / nodes + 1;
+        self.work += 2 * degree * smaller.len() + nodes + 2 * self.demand_work();
         let out: u128 = self.demands.iter().map(|demand| demand.across(|node| inside[node])).sum();
         let back: u128 = self.demands.iter().map(|demand| demand.across(|node| !inside[node])).sum();
         for (direction, bytes) in [(Direction::Out, out), (Direction::In, back), (Direction::Both, out + back)] {
             if bytes == 0 || (direction == Direction::Both && self.graph.media.is_empty()) {
                 continue;
             }
-            let capacity = self.capacity(&inside, direction);
+            let capacity = self.capacity(&inside, smaller, direction);
             let description = || self.describe(&inside, direction, label);
             if better(&self.best, bytes, capacity) {
                 let cut = description();
@@ -331,7 +341,7 @@ impl Search<'_> {
     }
 
     /// Bytes per second that can cross.
-    fn capacity(&self, inside: &[bool], direction: Direction) -> u128 {
+    fn capacity(&self, inside: &[bool], smaller: &[usize], direction: Direction) -> u128 {
         let graph = self.graph;
         let (from, to) = (direction != Direction::In, direction != Direction::Out);
         // Out: inside → outside; In: outside → inside.
@@ -339,10 +349,16 @@ impl Search<'_> {
             |src: usize, dst: usize| inside[src] != inside[dst] && ((from && inside[src]) || (to && inside[dst]));
         let mut media = vec![0_u128; graph.media.len()];
         let mut sum = 0;
-        for arc in graph.arcs.iter().filter(|arc| arc.link && crosses(arc.src, arc.dst)) {
-            match arc.medium {
-                None => sum += arc.capacity,
-                Some(medium) => media[medium] += arc.capacity,
+        // What crosses leaves or enters each side, so the arcs of the smaller one are enough.
+        for &node in smaller {
+            for &number in graph.out[node].iter().chain(&graph.into[node]) {
+                let arc = &graph.arcs[number as usize];
+                if arc.link && crosses(arc.src, arc.dst) {
+                    match arc.medium {
+                        None => sum += arc.capacity,
+                        Some(medium) => media[medium] += arc.capacity,
+                    }
+                }
             }
         }
         sum += media.iter().zip(&graph.media).map(|(&used, &limit)| used.min(limit)).sum::<u128>();

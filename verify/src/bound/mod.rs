@@ -3,7 +3,7 @@
 //! # Bandwidth
 //! For a set S of nodes, at least D(S) bytes must cross from S to the rest: what the ranks outside must hold at the end
 //! and only ranks inside have at the start. Sums may be added up before they cross, copies may be made after (see
-//! [`demand`] for the bytes of each collective, and why). They cross over links, circuits and media whose rates add up to
+//! `demand.rs` for the bytes of each collective, and why). They cross over links, circuits and media whose rates add up to
 //! C(S); moreover they are injected by ranks inside and ejected by ranks outside. So every schedule takes at least
 //! D(S)/C(S), however it is pipelined. Evaluated are: each rank alone; the subtree below each switch (racks, pods,
 //! machines); what hangs together by links above each capacity; for each link u → v the nodes that are nearer to u than to
