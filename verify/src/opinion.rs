@@ -20,15 +20,26 @@ pub enum SmtMode {
 }
 
 const DISAGREE: &str = "V900";
+const REFUTED: &str = "V901";
 
 /// The codes of this file.
-pub(crate) const CODES: &[CodeEntry] = &[CodeEntry {
-    code: DISAGREE,
-    title: "exact checker and SMT proof disagree",
-    explanation: "The exact checker and the SMT proof read the flows by code of their own, and came to opposite answers. One of \
-                  them is wrong, so neither is believed and the verdict is unknown. This is a fault of Rondo, not of the \
-                  schedule: please report it together with the schedule and the problem.",
-}];
+pub(crate) const CODES: &[CodeEntry] = &[
+    CodeEntry {
+        code: DISAGREE,
+        title: "exact checker and SMT proof disagree",
+        explanation: "The exact checker and the SMT proof read the flows by code of their own, and came to opposite answers. \
+                      One of them is wrong, so neither is believed and the verdict is unknown. This is a fault of Rondo, not \
+                      of the schedule: please report it together with the schedule and the problem.",
+    },
+    CodeEntry {
+        code: REFUTED,
+        title: "the SMT proof found a counterexample",
+        explanation: "The exact checker could not finish within its limits, but the SMT proof found a place that does not hold \
+                      its postcondition. The message names the place and a contribution that is missing or counted too often; \
+                      with that input 1 and all others 0 the wrong result can be seen. Add the missing flow or remove the \
+                      surplus one.",
+    },
+];
 
 /// Checks whose meaning the SMT proof shares.
 const SHARED: [&str; 3] = ["no-conflict", "no-undefined-read", "completes"];
@@ -55,7 +66,7 @@ pub(crate) fn add(
     compare(prove_completes(problem, schedule, options), mode, checks, findings);
 }
 
-/// Adds the check `smt-completes`. If one engine proved what the other refuted, both answers become unknown, and a
+/// Adds the check `smt-completes`. A counterexample counts even where the exact checker could not finish. If one engine proved what the other refuted, both answers become unknown, and a
 /// finding says so: never a verdict.
 pub(crate) fn compare(report: SmtReport, mode: SmtMode, checks: &mut Vec<Check>, findings: &mut Vec<Diagnostic>) {
     let exact = |answer: Answer, all: bool, checks: &[Check]| {
@@ -92,6 +103,10 @@ pub(crate) fn compare(report: SmtReport, mode: SmtMode, checks: &mut Vec<Check>,
         }
         detail = format!("disagrees with the exact checker (internal error); said: {detail}");
         answer = Answer::Unknown;
+    }
+    let exact_silent = !checks.iter().any(|check| check.answer == Answer::Refuted);
+    if answer == Answer::Refuted && exact_silent {
+        findings.push(Diagnostic::error(REFUTED, report.detail));
     }
     checks.push(Check { name: "smt-completes", answer, decides: decides || disagree, detail });
 }
@@ -133,7 +148,8 @@ mod tests {
 }
 
 /// Each engine with a defect of its own.
-#[cfg(all(test, feature = "smt"))]
+#[cfg(test)]
+#[cfg(feature = "smt")]
 mod seeded {
     use std::sync::Arc;
 

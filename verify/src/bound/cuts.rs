@@ -267,9 +267,9 @@ impl Search<'_> {
     /// Members of each part that hosts a rank but not all of them.
     fn collect(&self, part: &[Option<u32>], count: u32) -> Vec<Vec<usize>> {
         let mut parts = vec![Vec::new(); count as usize];
-        for node in 0..self.graph.nodes {
-            if let Some(index) = part[node] {
-                parts[index as usize].push(node);
+        for (node, index) in part.iter().enumerate().take(self.graph.nodes) {
+            if let Some(index) = index {
+                parts[*index as usize].push(node);
             }
         }
         let hosts = |members: &Vec<usize>| members.iter().filter(|&&node| self.graph.hosts[node]).count();

@@ -18,6 +18,9 @@ pub(super) struct Arc {
     pub(super) link: bool,
 }
 
+/// Ports as (node, bytes per second).
+type Ports = Vec<(usize, u128)>;
+
 /// Nodes, then one vertex a device.
 pub(super) struct Graph {
     /// Vertices that are nodes of the topology.
@@ -29,7 +32,7 @@ pub(super) struct Graph {
     pub(super) out: Vec<Vec<u32>>,
     pub(super) into: Vec<Vec<u32>>,
     /// Per device: ports that can send, and that can receive, as (node, bytes per second).
-    pub(super) devices: Vec<(Vec<(usize, u128)>, Vec<(usize, u128)>)>,
+    pub(super) devices: Vec<(Ports, Ports)>,
     /// Capacity of each medium.
     pub(super) media: Vec<u128>,
     /// Nodes that host a rank.
@@ -71,7 +74,7 @@ impl Graph {
                 }
             };
             let hub = nodes + index;
-            let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+            let (mut senders, mut receivers) = (Ports::new(), Ports::new());
             for (number, port) in device.ports.iter().enumerate() {
                 let capacity = u128::from(port.capacity.bytes_per_second());
                 let (node, latency) = (port.node.index(), port.latency.femtoseconds());
