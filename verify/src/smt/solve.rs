@@ -123,11 +123,16 @@ fn ask(query: &Query, options: &SmtOptions) -> QueryOutcome {
     }
     let terms = Terms::new(query);
     let wrong: Vec<Bool> = query.pairs().into_iter().map(|pair| terms.differs(pair)).collect();
+    let somewhere = Bool::or(&wrong.iter().collect::<Vec<_>>()).simplify();
+    // Simplified away: no input makes any place wrong, and no search is needed.
+    if somewhere.as_bool() == Some(false) {
+        return QueryOutcome::Proved;
+    }
     let solver = new_solver(query, options);
-    solver.assert(Bool::or(&wrong.iter().collect::<Vec<_>>()));
+    solver.assert(&somewhere);
     match solver.check() {
         SatResult::Unsat => QueryOutcome::Proved,
-        SatResult::Sat => refute(query, &terms, options),
+        SatResult::Sat => refute(query, &terms, &solver),
         SatResult::Unknown => {
             let reason = solver.get_reason_unknown().unwrap_or_default();
             QueryOutcome::Unknown(format!("the solver gave up ({reason})"))
@@ -137,7 +142,7 @@ fn ask(query: &Query, options: &SmtOptions) -> QueryOutcome {
 
 /// The first wrong place, with the simplest input that shows it. Models differ between versions of Z3, so the model itself
 /// is not used: the place and the contribution follow from the terms, and the solver confirms the input.
-fn refute(query: &Query, terms: &Terms, options: &SmtOptions) -> QueryOutcome {
+fn refute(query: &Query, terms: &Terms, solver: &Solver) -> QueryOutcome {
     let found = query.checks.iter().find_map(|check| Some((check, query.difference(check)?)));
     let Some((check, counterexample)) = found else {
         return QueryOutcome::Unknown("the solver says sat, but no contribution is missing or doubled".to_owned());
@@ -145,7 +150,7 @@ fn refute(query: &Query, terms: &Terms, options: &SmtOptions) -> QueryOutcome {
     if let SmtFault::Wrong { model, .. } = &counterexample.fault
         && let Some(one) = model.first().and_then(|&(input, _)| query.inputs.iter().position(|&i| i == input))
     {
-        let solver = new_solver(query, options);
+        solver.reset();
         solver.assert(terms.differs((check.held, check.due)));
         for equation in terms.only(one) {
             solver.assert(equation);
