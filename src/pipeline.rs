@@ -48,15 +48,29 @@ pub struct Proof {
     pub require_smt: bool,
     /// Most ranks for which it covers every chunk.
     pub smt_ranks: usize,
+    /// Z3's resource limit for each query; 0 means none.
+    pub smt_budget: u32,
 }
 
 impl Default for Proof {
     fn default() -> Self {
-        Self { smt: true, require_smt: false, smt_ranks: SmtOptions::default().max_ranks }
+        let SmtOptions { max_ranks, rlimit, .. } = SmtOptions::default();
+        Self { smt: true, require_smt: false, smt_ranks: max_ranks, smt_budget: rlimit }
     }
 }
 
 impl Proof {
+    /// What the job asks for.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        Self {
+            smt: true,
+            require_smt: job.compile.require_smt,
+            smt_ranks: usize::try_from(job.compile.smt_ranks).unwrap_or(usize::MAX),
+            smt_budget: u32::try_from(job.compile.smt_budget).unwrap_or(u32::MAX),
+        }
+    }
+
     /// As the verifier's options.
     #[must_use]
     pub fn options(&self) -> Options {
@@ -67,7 +81,7 @@ impl Proof {
         };
         Options {
             smt,
-            smt_options: SmtOptions { max_ranks: self.smt_ranks, ..SmtOptions::default() },
+            smt_options: SmtOptions { max_ranks: self.smt_ranks, rlimit: self.smt_budget, ..SmtOptions::default() },
             ..Options::default()
         }
     }

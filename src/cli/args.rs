@@ -132,8 +132,9 @@ pub struct ProofArguments {
     pub require_smt: bool,
 
     /// Most ranks for which the SMT proof covers every chunk; above, it covers chosen chunks and says which share
-    #[arg(long, default_value_t = 256, value_name = "RANKS", help_heading = "Proof")]
-    pub smt_ranks: usize,
+    /// [default: the job's, or 256]
+    #[arg(long, value_name = "RANKS", help_heading = "Proof")]
+    pub smt_ranks: Option<usize>,
 }
 
 /// Arguments of `compile`.

@@ -323,7 +323,7 @@ impl Vector {
     }
 
     /// Whether the position's value of the slot is still its untouched input when it sends it on to be summed.
-    fn from_input(&self, position: u32, slot: u32) -> bool {
+    fn reads_input(&self, position: u32, slot: u32) -> bool {
         self.touched.as_ref().is_some_and(|touched| !touched.get(position, slot)) && !self.is_end(position, slot)
     }
 
@@ -338,7 +338,7 @@ impl Vector {
 
     /// Where a sum's contribution is read at a position.
     pub fn source(&self, position: u32, slot: u32) -> Place {
-        if self.from_input(position, slot) { Place::input(slot) } else { self.place(position, slot) }
+        if self.reads_input(position, slot) { Place::input(slot) } else { self.place(position, slot) }
     }
 
     /// Whether all slots of all positions follow each other in one buffer.
@@ -393,7 +393,7 @@ impl Vector {
             _ => {
                 for position in 0..site.n {
                     for slot in 0..self.slots {
-                        if self.place(position, slot).buffer() == Buffer::Scratch && !self.from_input(position, slot) {
+                        if self.place(position, slot).buffer() == Buffer::Scratch && !self.reads_input(position, slot) {
                             scratch[position as usize].push((position, Place::input(slot)));
                         }
                     }

@@ -107,7 +107,7 @@ impl Base {
                 }
             }
             Self::TwoWay => {
-                let last = s % 2 == 0 && step == s / 2 - 1;
+                let last = s.is_multiple_of(2) && step == s / 2 - 1;
                 let (up, down) = if last { (Half::First, Half::Second) } else { (Half::Whole, Half::Whole) };
                 let (first, second) = if s == 2 { (Lane::First, Lane::Second) } else { (Lane::Any, Lane::Any) };
                 for i in 0..s {
@@ -259,6 +259,6 @@ impl Pattern for Spread {
     }
 
     fn halves(&self) -> bool {
-        self.phases.iter().any(|&(dimension, base)| base == Base::TwoWay && self.sides[dimension] % 2 == 0)
+        self.phases.iter().any(|&(dimension, base)| base == Base::TwoWay && self.sides[dimension].is_multiple_of(2))
     }
 }

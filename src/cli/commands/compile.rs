@@ -12,7 +12,7 @@ use crate::cli::args::CompileArguments;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
 use crate::export::{ExportRequest, Format, export};
-use crate::pipeline::{Compiled, Failure, Loaded, Request, compile};
+use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile};
 use crate::size_set;
 
 /// A file to write besides the plan.
@@ -35,8 +35,7 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         request.algorithm.clone_from(name);
     }
     request.chunks = arguments.chunks.or(request.chunks);
-    let mut proof = proof_of(&arguments.proof);
-    proof.require_smt |= loaded.job.compile.require_smt;
+    let proof = proof_of(Proof::of(&loaded.job), &arguments.proof);
 
     let ranks = match build_problem(&loaded.job, &loaded.fabric) {
         Ok(problem) => problem,

@@ -22,9 +22,14 @@ use super::{Session, Status, io};
 use crate::export::{ExportRequest, Format};
 use crate::pipeline::{Loaded, Proof, load_job};
 
-/// The proof that the options ask for.
-pub fn proof_of(arguments: &ProofArguments) -> Proof {
-    Proof { smt: !arguments.no_smt, require_smt: arguments.require_smt, smt_ranks: arguments.smt_ranks }
+/// A proof with what the options change.
+pub fn proof_of(proof: Proof, arguments: &ProofArguments) -> Proof {
+    Proof {
+        smt: !arguments.no_smt,
+        require_smt: !arguments.no_smt && (proof.require_smt || arguments.require_smt),
+        smt_ranks: arguments.smt_ranks.unwrap_or(proof.smt_ranks),
+        ..proof
+    }
 }
 
 /// The folder to which paths in a job are relative.

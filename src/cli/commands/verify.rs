@@ -11,6 +11,7 @@ use crate::cli::args::VerifyArguments;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
+use crate::pipeline::Proof;
 
 /// Judges every file; the worst verdict decides.
 pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
@@ -31,7 +32,8 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
             Err(status) => return Ok(status),
         },
     };
-    let options = JudgeOptions { against: loaded.as_ref(), runtime, proof: proof_of(&arguments.proof) };
+    let options =
+        JudgeOptions { against: loaded.as_ref(), runtime, proof: proof_of(Proof::default(), &arguments.proof) };
     let files = files(&arguments.files)?;
     let progress = Progress::start("verifying");
     let mut judged: Vec<(String, Judgement)> = Vec::with_capacity(files.len());

@@ -140,12 +140,10 @@ pub struct CompileOptions {
     pub chunks: Option<u32>,
     /// Whether a schedule without a complete SMT proof counts as undecided.
     pub require_smt: bool,
-    /// Flows up to which every chunk is proved by SMT.
-    pub smt_limit: u64,
-    /// Z3's `rlimit` of one proof.
+    /// Ranks up to which every chunk is proved by SMT.
+    pub smt_ranks: u64,
+    /// Z3's `rlimit` of one query.
     pub smt_budget: u64,
-    /// Seed of searches.
-    pub seed: u64,
 }
 
 /// Which algorithm.
@@ -376,7 +374,7 @@ fn placement(reader: &mut Reader<'_>, table: PlacementTable) -> Option<Spanned<V
 }
 
 fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOptions> {
-    let CompileTable { algorithm, chunks, require_smt, smt_limit, smt_budget, seed } = table;
+    let CompileTable { algorithm, chunks, require_smt, smt_ranks, smt_budget } = table;
     let algorithm = algorithm?.map(|Name(name)| name);
     let known = build::algorithms().iter().map(|info| info.name);
     let is_auto = algorithm.value == "auto";
@@ -392,9 +390,8 @@ fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOption
         algorithm: if is_auto { Algorithm::Auto } else { Algorithm::Named(algorithm) },
         chunks: chunks.map(|chunks| chunks.value.0),
         require_smt: plain(require_smt)?,
-        smt_limit: plain(smt_limit).map(|Number(n)| n)?,
+        smt_ranks: plain(smt_ranks).map(|Number(n)| n)?,
         smt_budget: plain(smt_budget).map(|Number(n)| n)?,
-        seed: plain(seed).map(|Number(n)| n)?,
     })
 }
 

@@ -358,12 +358,12 @@ table! {
         chunks: Positive { example: "4" }
         /// Whether a schedule without a complete proof by the SMT solver counts as undecided.
         require_smt: bool { default: default("false", "the exact check decides"), example: "true" }
-        /// Flows up to which every chunk is proved by the SMT solver; above it, chosen chunks are.
-        smt_limit: Number { default: default("100000", "a few seconds"), example: "1000000" }
-        /// Resources that one proof may use (Z3's `rlimit`), so that the same job gives the same verdict everywhere.
-        smt_budget: Number { default: default("200000000", "about a minute"), example: "1000000000" }
-        /// Seed of random searches. The algorithms of this version make none.
-        seed: Number { default: default("0", "always the same result"), example: "42" }
+        /// Ranks up to which the SMT solver proves every chunk; above it, it proves chosen chunks, and the report says which
+        /// share.
+        smt_ranks: Number { default: default("256", "about a second"), example: "1024" }
+        /// Resources that one query of the proof may use (Z3's `rlimit`), so that the same job gives the same verdict
+        /// everywhere; 0 means no limit.
+        smt_budget: Number { default: default("2000000000", "far above what a correct plan needs"), example: "100000000" }
     }
 }
 
