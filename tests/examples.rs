@@ -1,5 +1,7 @@
 //! Every example compiles, and what comes out verifies; every corpus file verifies.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{files, rondo};
@@ -26,7 +28,7 @@ fn every_example_compiles_and_its_plan_verifies() {
 
 #[test]
 fn the_same_input_gives_the_same_bytes_on_any_number_of_threads() {
-    for job in ["examples/ring8/job.toml"] {
+    for job in ["examples/ring8/job.toml", "examples/two-hosts/job.toml", "examples/clos64/job.toml"] {
         let one = rondo(&["compile", job, "-o", "-", "--threads", "1"]).expect(0);
         let many = rondo(&["compile", job, "-o", "-", "--threads", "7"]).expect(0);
         assert_eq!(one.stdout, many.stdout);

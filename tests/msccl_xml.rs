@@ -1,6 +1,8 @@
 //! Every algorithm on several fabrics, lowered for every runtime, written as MSCCL XML, read again, verified from the file alone
 //! and shown to be the schedule that it came from. Files of other tools are verified against their own claims.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::sync::Arc;
 

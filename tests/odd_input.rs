@@ -1,5 +1,7 @@
 //! Odd input: what is legal works, what is not ends with status 2 and a message, nothing panics, and no output is half written.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{rondo, rondo_with};

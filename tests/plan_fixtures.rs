@@ -1,6 +1,8 @@
 //! Plan files written by hand, one for each thing that the format must be able to hold, are read and proved; the copies in
 //! `bad/`, each with one fault that its description names, are refuted.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

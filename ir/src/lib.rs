@@ -6,7 +6,7 @@
 //!
 //! # Places and values
 //! A *place* is (rank, buffer, slot) of a group, with buffer ∈ input, output, scratch. It is *undefined*, or holds a
-//! multiset of *contributions* (position, input slot) → count. A [collective](collective) says which places hold what
+//! multiset of *contributions* (position, input slot) → count. A [collective] says which places hold what
 //! before ([precondition](collective::Layout::precondition): each input slot holds its own contribution once) and what
 //! output places must hold after ([postcondition](collective::Layout::postcondition)). In place, two names of one slot
 //! are one place ([canonical](collective::Layout::canonical)). Out of place the input may not be written, unless the

@@ -1,6 +1,6 @@
 //! The command line: arguments in, results on standard output, messages on standard error, an exit status.
 //!
-//! One module a command under `commands/`; each only orchestrates the library. [`render`] prints.
+//! One module a command under `commands/`; each only orchestrates the library. `render` prints.
 
 mod args;
 mod commands;

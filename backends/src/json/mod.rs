@@ -61,6 +61,7 @@ pub const LOOP_DEPTH_LIMIT: usize = 32;
 
 /// A plan that was read, or is to be written.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // there is one at a time
 pub enum Plan {
     /// A schedule and the problem that it solves.
     Schedule {

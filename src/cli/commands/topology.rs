@@ -1,6 +1,6 @@
 //! `rondo topology show FILE`, `rondo topology import FILE`
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rondo_compiler::front::import::{ImportOptions, Imported, import_text};
 use rondo_compiler::topology::spec::FileFormat;
@@ -57,7 +57,7 @@ fn import_bytes(name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imp
     import_text(name, text, FileFormat::Auto, options)
 }
 
-fn import_file(session: &Session, file: &Path, output: &PathBuf, nvlink: Option<&str>) -> CommandResult {
+fn import_file(session: &Session, file: &Path, output: &Path, nvlink: Option<&str>) -> CommandResult {
     let bytes = io::read(file).map_err(|d| vec![d])?;
     let name = io::display_name(file);
     let sources = sources(&name, &bytes);

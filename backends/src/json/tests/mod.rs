@@ -311,7 +311,10 @@ fn schedule(random: &mut Random, problem: &Problem) -> Schedule {
     let devices = topology.devices().len();
     let steps: Vec<Step> = random.list(4, |random| Step {
         reconfigure: (0..devices)
-            .filter_map(|d| random.chance(2).then(|| (DeviceId::new(d), configuration(d, random))))
+            .filter(|_| random.chance(2))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|d| (DeviceId::new(d), configuration(d, random)))
             .collect(),
         flows: if groups == 0 {
             FlowSet::default()

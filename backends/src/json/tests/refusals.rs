@@ -22,7 +22,7 @@ fn check(file: &str, from: &str, to: &str, code: &str, said: &str, at: &str) {
     let fault = &faults[0];
     assert_eq!(faults.len(), 1, "{faults:#?}");
     assert_eq!(fault.code, code, "{fault:#?}");
-    let said_in_all = [&[fault.message.clone()], &fault.notes[..], &fault.help[..]].concat();
+    let said_in_all = [std::slice::from_ref(&fault.message), &fault.notes[..], &fault.help[..]].concat();
     let all = said_in_all.join(" ");
     assert!(all.contains(said), "{all}\ndoes not say\n{said}");
     let label = &fault.labels[0];
