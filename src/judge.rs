@@ -321,7 +321,15 @@ fn judge_program(
             .push(Diagnostic::error("X012", "the file serves no call, neither in place nor out of place"));
         return judgement;
     }
-    for claim in claims {
+    // A job asks for one kind of calls; a file that also serves the other is judged for that one.
+    let asked = options.against.map(|loaded| loaded.job.collective.in_place);
+    let fits = |claim: &&Claim| asked.is_none_or(|in_place| claim.collective.in_place() == in_place);
+    let readings: Vec<&Claim> = if claims.iter().any(|claim| fits(&claim)) {
+        claims.iter().filter(fits).collect()
+    } else {
+        claims.iter().collect()
+    };
+    for claim in readings {
         let claim = match options.against {
             None => {
                 judgement.against.push(format!("the file's own claim: {}", in_words(&claim.collective)));
