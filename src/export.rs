@@ -98,6 +98,12 @@ pub struct Exported {
     pub checked: String,
 }
 
+/// Whether findings of an export say that what was written is wrong, rather than that it cannot be written.
+#[must_use]
+pub fn is_refutation(findings: &[Diagnostic]) -> bool {
+    findings.iter().any(|finding| finding.code.starts_with('V') && finding.severity == Severity::Error)
+}
+
 /// Writes a verified schedule, parses what was written, verifies it from the text alone, and shows that its transfers are those of
 /// the schedule.
 ///

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use rondo_backends::{json, msccl_xml};
 use rondo_compiler::front::job::{build_problem, build_problem_for};
-use rondo_ir::collective::{Collective, CollectiveKind};
+use rondo_ir::collective::{Buffer, Collective, CollectiveKind};
 use rondo_ir::diagnostic::{Diagnostic, Label, Severity};
-use rondo_ir::index::StepId;
 use rondo_ir::problem::Problem;
-use rondo_ir::profile::RuntimeProfile;
+use rondo_ir::profile::{RuntimeProfile, SizeEnd};
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
-use rondo_verify::program::{Location, ProgramOptions, verify_program_located};
-use rondo_verify::{Answer, Check, Claim};
+use rondo_verify::program::{Location, ProgramOptions, same_transfers, verify_program_located};
+use rondo_verify::{About, Answer, Check, Claim, Verified};
 
 use crate::pipeline::{Loaded, Proof};
 use crate::recognise::{Kind, recognise};
@@ -74,6 +73,8 @@ impl Judgement {
 pub struct JudgeOptions<'a> {
     /// A job that the file must fulfil; otherwise its own claim counts.
     pub against: Option<&'a Loaded>,
+    /// A verified plan that the file must be.
+    pub against_plan: Option<(&'a str, &'a Verified<Schedule>)>,
     /// A runtime that must be able to load it.
     pub runtime: Option<&'static RuntimeProfile>,
     /// How hard the SMT proof is tried.
@@ -96,6 +97,9 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                 judgement
             }
             Ok(json::Plan::Program { claim, program }) => {
+                if let Some(profile) = options.runtime {
+                    return Judgement::refuted("rondo plan (program)", Vec::new(), vec![not_xml(profile)]);
+                }
                 let claims = vec![Claim { collective: claim.collective, chunks: claim.chunks }];
                 judge_program(name, bytes, "rondo plan (program)", &claims, program, options)
             }
@@ -173,12 +177,15 @@ fn judge_schedule(
         },
     };
     if let Some(profile) = options.runtime {
-        let finding = Diagnostic::error(
-            "X004",
-            format!("a plan of rondo is loaded by no runtime; {} reads MSCCL XML", profile.name),
-        )
-        .help(format!("rondo export PLAN --to msccl-xml:{} -o FILE.xml", profile.name));
-        return Judgement::refuted(FORMAT, against, vec![finding]);
+        return Judgement::refuted(FORMAT, against, vec![not_xml(profile)]);
+    }
+    if let Some((plan, wanted)) = options.against_plan {
+        let same =
+            wanted.value() == &schedule && matches!(wanted.about(), About::Problem(wanted) if **wanted == *problem);
+        if !same {
+            let finding = Diagnostic::error("X011", format!("the plan is not {plan}: its problem or a flow differs"));
+            return Judgement::refuted(FORMAT, vec![format!("the plan {plan}")], vec![finding]);
+        }
     }
     let outcome = rondo_verify::verify_schedule(Arc::clone(&problem), schedule, &options.proof.options());
     let answer = outcome.answer();
@@ -323,6 +330,10 @@ fn judge_program(
     }
     // A job asks for one kind of calls; a file that also serves the other is judged for that one.
     let asked = options.against.map(|loaded| loaded.job.collective.in_place);
+    let asked = asked.or_else(|| match options.against_plan.map(|(_, plan)| plan.about()) {
+        Some(About::Problem(problem)) => problem.groups().first().map(|group| group.collective().in_place()),
+        _ => None,
+    });
     let fits = |claim: &&Claim| asked.is_none_or(|in_place| claim.collective.in_place() == in_place);
     let readings: Vec<&Claim> = if claims.iter().any(|claim| fits(&claim)) {
         claims.iter().filter(fits).collect()
@@ -350,6 +361,20 @@ fn judge_program(
         let located = verify_program_located(claim, program.clone(), &ProgramOptions::default());
         judgement.verdict = worse(judgement.verdict, verdict(located.outcome.answer()));
         judgement.checks.extend(located.outcome.checks);
+        if let (Some((plan, wanted)), Some(program)) = (options.against_plan, &located.outcome.verified) {
+            judgement.against.push(format!("the plan {plan}"));
+            let (answer, detail) = match same_transfers(wanted, program) {
+                Ok(report) => {
+                    (Answer::Proved, format!("the same {} transfers and {} results", report.transfers, report.outputs))
+                }
+                Err(findings) => {
+                    judgement.verdict = Verdict::Refuted;
+                    judgement.findings.extend(findings);
+                    (Answer::Refuted, "another schedule".to_owned())
+                }
+            };
+            judgement.checks.push(Check { name: "same-schedule", answer, decides: true, detail });
+        }
         let starts = LineStarts::new(bytes);
         for found in located.findings {
             let mut finding = found.diagnostic;
@@ -361,27 +386,87 @@ fn judge_program(
             }
         }
     }
-    judgement.against.push("links not checked: the file has no topology".to_owned());
+    judgement.against.push("links and sizes not checked: a program names no links".to_owned());
     judgement
 }
 
-/// Why a runtime does not load the file, as far as its limits and attributes are concerned.
+/// No runtime reads Rondo's own format.
+fn not_xml(profile: &RuntimeProfile) -> Diagnostic {
+    Diagnostic::error("X013", format!("a plan of rondo is loaded by no runtime; {} reads MSCCL XML", profile.name))
+        .help(format!("rondo export PLAN --to msccl-xml:{} -o FILE.xml", profile.name))
+}
+
+/// Why a runtime does not load or run the file as it stands.
 fn not_loadable(parsed: &msccl_xml::Parsed, profile: &'static RuntimeProfile) -> Vec<Diagnostic> {
+    let facts = &parsed.facts;
     let mut findings = Vec::new();
-    if profile.all_attributes_mandatory && (parsed.min_bytes.is_none() || parsed.max_bytes.is_none()) {
-        findings.push(
-            Diagnostic::error(
-                "X013",
-                format!("{} loads no file without minBytes, maxBytes and outofplace", profile.name),
-            )
-            .note(profile.version)
-            .help("add minBytes=\"0\" maxBytes=\"0\" outofplace=\"1\" (or 0) to <algo>"),
+    let mut refuse = |message: String, help: &str| {
+        findings.push(Diagnostic::error("X013", message).note(profile.version).help(help));
+    };
+    if !profile.loadable {
+        refuse(format!("no runtime loads files for {}", profile.name), "name msccl, azure or rccl");
+    }
+    if profile.all_attributes_mandatory && !facts.has_all_attributes {
+        refuse(
+            format!("{} loads no file without minBytes, maxBytes and outofplace", profile.name),
+            "add minBytes=\"0\" maxBytes=\"0\" outofplace=\"1\" (or 0) to <algo>",
         );
+    }
+    if !profile.all_attributes_mandatory && !facts.has_name {
+        refuse(format!("{} loads no file without a name", profile.name), "add name=\"…\" to <algo>");
+    }
+    let reduce_scatter = matches!(facts.collective.as_str(), "reduce_scatter" | "reducescatter");
+    if reduce_scatter && facts.collective != profile.reduce_scatter_name {
+        let message = format!("{} does not know `{}`", profile.name, facts.collective);
+        refuse(message, &format!("write coll=\"{}\"", profile.reduce_scatter_name));
+    }
+    if profile.fused_reduces.is_some() && facts.joins_too_many {
+        let limit = profile.fused_reduces.unwrap_or_default();
+        refuse(
+            format!("more than {limit} reductions are joined, which overruns an array"),
+            "put a `nop` or another buffer between them",
+        );
+    }
+    if facts.channel_past_end {
+        refuse(
+            "an instruction list uses a channel that the communicator need not have".to_owned(),
+            "raise nchannels above every chan",
+        );
+    }
+    if profile.exact_buffer_chunks
+        && let Some(header) = parsed.headers.first()
+        && let Ok(layout) = header.collective.layout(header.chunks)
+    {
+        let wrong = (0_u32..).zip(&facts.declared_chunks).find(|&(rank, &(input, output))| {
+            let differs = |given: u32, due: u32| given != 0 && due != 0 && given != due;
+            differs(input, layout.slots(rank, Buffer::Input)) || differs(output, layout.slots(rank, Buffer::Output))
+        });
+        if let Some((rank, (input, output))) = wrong {
+            let (i, o) = (layout.slots(rank, Buffer::Input), layout.slots(rank, Buffer::Output));
+            refuse(
+                format!(
+                    "{} wants i_chunks {i} and o_chunks {o}, or 0; rank {rank} has {input} and {output}",
+                    profile.name
+                ),
+                "write these numbers",
+            );
+        }
+    }
+    if let (Some(min), Some(max)) = (parsed.min_bytes, parsed.max_bytes) {
+        let empty = match profile.size_end {
+            SizeEnd::Exclusive => max <= min,
+            SizeEnd::InclusiveZeroUnlimited => max != 0 && max < min,
+        };
+        if empty {
+            refuse(format!("minBytes {min} and maxBytes {max} leave no size for {}", profile.name), "raise maxBytes");
+        }
     }
     for header in &parsed.headers {
         let options = msccl_xml::Options {
             in_place: parsed.in_place,
             out_of_place: parsed.out_of_place,
+            min_bytes: parsed.min_bytes.unwrap_or(0),
+            max_bytes: Some(parsed.max_bytes.unwrap_or(1 << 27)),
             ..msccl_xml::Options::new(profile, parsed.protocol, &header.collective)
         };
         // The emitter refuses what the runtime cannot hold.
@@ -468,20 +553,18 @@ impl LineStarts {
     }
 }
 
-/// Number of the first flow of each step.
+/// Number of the first flow of each step, up to the first step of orbits: counting those could take forever.
 fn step_starts(schedule: &Schedule) -> Vec<usize> {
     let mut next = 0;
-    let steps = (0..schedule.steps.len()).map(StepId::new);
-    steps
-        .map(|step| {
-            let first = next;
-            next += match &schedule.steps[step.index()].flows {
-                FlowSet::Rows(rows) => rows.len(),
-                FlowSet::Orbits { .. } => schedule.flows(step).count(),
-            };
-            first
-        })
-        .collect()
+    let mut starts = Vec::with_capacity(schedule.steps.len());
+    for step in &schedule.steps {
+        starts.push(next);
+        match &step.flows {
+            FlowSet::Rows(rows) => next += rows.len(),
+            FlowSet::Orbits { .. } => break,
+        }
+    }
+    starts
 }
 
 /// Gives a finding about a flow (`s2 f41: …`) its place in the plan file.

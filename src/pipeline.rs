@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rondo_compiler::auto::{self, Algorithm, CandidateReport};
 use rondo_compiler::build::BuildContext;
-use rondo_compiler::cost::Cost;
+use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
 use rondo_compiler::front::job::{self, Job};
 use rondo_compiler::topology;
 use rondo_ir::diagnostic::Diagnostic;
-use rondo_ir::problem::{Group, Problem};
+use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use rondo_verify::bound::{Bound, bound_at};
 use rondo_verify::{Answer, Check, Options, Outcome, Price, SmtMode, Verified, smt::SmtOptions};
@@ -173,38 +173,45 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure`]: never a schedule without its proof.
 pub fn compile(problem: &Arc<Problem>, fabric: &Fabric, request: &Request, proof: &Proof) -> Result<Compiled, Failure> {
-    let nodes: Vec<_> = problem.groups().iter().flat_map(Group::ranks).map(|&rank| problem.node_of(rank)).collect();
-    if let Some(cut) = topology::connectivity(problem.topology(), &nodes) {
-        let finding = Diagnostic::error("X014", cut.to_string())
-            .note("so the collective cannot finish")
-            .help("add a link between the two sides, or leave the ranks of one side out");
-        return Err(Failure::Input(vec![finding]));
-    }
     let context = BuildContext::new(problem, fabric);
     let selection = auto::select(&context, Algorithm::parse(&request.algorithm), request.chunks)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;
-    let auto::Selection { schedule, cost, candidates } = selection;
+    let auto::Selection { schedule, candidates, .. } = selection;
+    finish(problem, schedule, candidates, proof)
+}
+
+/// Verifies a schedule, prices it twice, and bounds it.
+///
+/// # Errors
+/// [`Failure`].
+pub fn finish(
+    problem: &Arc<Problem>,
+    schedule: Schedule,
+    candidates: Vec<CandidateReport>,
+    proof: &Proof,
+) -> Result<Compiled, Failure> {
     let (plan, checks, findings) = judge(problem, schedule, proof)?;
-    let price = priced(problem, plan.value())
-        .map_err(|error| Failure::Undecided { checks: checks.clone(), findings: vec![error] })?;
-    if price.total != cost.total {
-        let finding = Diagnostic::error(
-            "X006",
-            format!("the compiler's price {} and the verifier's {} differ", cost.total, price.total),
-        );
-        return Err(Failure::Undecided { checks, findings: vec![finding] });
-    }
+    let undecided = |finding: Diagnostic| Failure::Undecided { checks: checks.clone(), findings: vec![finding] };
+    let (cost, price) = priced(problem, plan.value()).map_err(undecided)?;
     let bound = bound_at(problem, &plan.value().chunks).map_err(|error| {
-        let finding = Diagnostic::error("X006", format!("there is a schedule, but no lower bound: {error}"));
-        Failure::Undecided { checks: checks.clone(), findings: vec![finding] }
+        undecided(Diagnostic::error("X006", format!("there is a schedule, but no lower bound: {error}")))
     })?;
     Ok(Compiled { plan, checks, findings, candidates, cost, price, bound })
 }
 
-/// The verifier's price of a schedule that was verified.
-fn priced(problem: &Problem, schedule: &Schedule) -> Result<Price, Diagnostic> {
-    rondo_verify::price(problem, schedule)
-        .map_err(|error| Diagnostic::error("X006", format!("the schedule has no price: {error}")))
+/// The price of a verified schedule by both evaluators.
+///
+/// # Errors
+/// X006 if they differ.
+pub fn priced(problem: &Problem, schedule: &Schedule) -> Result<(Cost, Price), Diagnostic> {
+    let cost = evaluate(problem, schedule);
+    let price = rondo_verify::price(problem, schedule)
+        .map_err(|error| Diagnostic::error("X006", format!("the schedule has no price: {error}")))?;
+    if price.total == cost.total {
+        return Ok((cost, price));
+    }
+    let message = format!("the compiler's price {} and the verifier's {} differ", cost.total, price.total);
+    Err(Diagnostic::error("X006", message))
 }
 
 /// What a finished check gives.

@@ -12,7 +12,7 @@ use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use rondo_ir::units::Bytes;
 
-use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile};
+use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, finish};
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct SetPlan {
 /// runtime that loads few files): the candidates whose loss costs least are given up.
 ///
 /// # Errors
-/// As [`compile`]; and if no candidate is usable.
+/// As [`crate::pipeline::compile`]; and if no candidate is usable.
 pub fn compile_set(
     loaded: &Loaded,
     set: &SetRequest,
@@ -87,8 +87,7 @@ pub fn compile_set(
         .map(|piece| {
             let (variant, line) = &candidates[keep[piece.line]];
             let problem = at(Bytes(piece.to))?;
-            let request = Request { algorithm: variant.name.to_owned(), chunks: Some(variant.chunks) };
-            let compiled = compile(&problem, &loaded.fabric, &request, &set.proof)?;
+            let compiled = finish(&problem, variant.schedule.clone(), Vec::new(), &set.proof)?;
             Ok(SetPlan { from: Bytes(piece.from), to: Bytes(piece.to), problem, compiled, line: line.clone() })
         })
         .collect()

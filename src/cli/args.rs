@@ -81,6 +81,7 @@ Examples:
   rondo verify plan.json
   rondo verify plans/*.xml --runtime rccl
   rondo verify plan.xml --against job.toml
+  rondo verify plan.xml --against plan.json
   rondo compile job.toml -o - | rondo verify -")]
     Verify(VerifyArguments),
 
@@ -177,7 +178,7 @@ pub struct VerifyArguments {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Check against this job instead of what the file claims for itself
+    /// Check against this job, or against this plan (JSON), instead of what the file claims for itself
     #[arg(long, value_name = "JOB")]
     pub against: Option<PathBuf>,
 

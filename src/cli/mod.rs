@@ -78,7 +78,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     };
     let status = result.unwrap_or_else(|diagnostics| {
         session.report(&diagnostics, &render::Sources::new());
-        Status::Input
+        if crate::export::is_refutation(&diagnostics) { Status::Refuted } else { Status::Input }
     });
     ExitCode::from(status.code())
 }
@@ -160,12 +160,6 @@ const CODES: &[CodeEntry] = &[
         title: "a plan in place for calls out of place",
         explanation: "A plan that was compiled in place keeps its result where the input is. A call out of place gives two buffers and must leave the \
                       input alone. Compile with in_place = false; such a plan begins with a copy, which costs nothing where both are one buffer.",
-    },
-    CodeEntry {
-        code: "X014",
-        title: "ranks are not connected",
-        explanation: "Some rank cannot reach another one: not over links that are up, nodes that forward, circuits that a device could set, and \
-                      other ranks as relays. The message names both sides of the cut.",
     },
     CodeEntry {
         code: "X013",

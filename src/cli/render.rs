@@ -41,6 +41,11 @@ impl Printer {
         if SHOWN < diagnostics.len() {
             text.push_str(&format!("… and {} more\n", diagnostics.len() - SHOWN));
         }
+        self.text(&text);
+    }
+
+    /// Prints a text on standard error as it is. Nobody listening is no error.
+    pub fn text(&self, text: &str) {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 

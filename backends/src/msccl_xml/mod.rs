@@ -22,7 +22,7 @@ mod scan;
 mod tests;
 
 pub use emit::{EmitError, Emitted, Options, emit};
-pub use parse::{Header, Parsed, parse};
+pub use parse::{Facts, Header, Parsed, parse};
 
 use rondo_ir::diagnostic::CodeEntry;
 

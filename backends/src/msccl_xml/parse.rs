@@ -51,8 +51,27 @@ pub struct Parsed {
     pub min_bytes: Option<u64>,
     /// `maxBytes` as written, where given; what it means differs between runtimes.
     pub max_bytes: Option<u64>,
+    /// What of the text decides whether a runtime loads it.
+    pub facts: Facts,
     /// Warnings and notes, in file order as far as they have places.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// What the text says beyond the program, because runtimes differ in what they take.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// Whether `<algo>` has a `name`.
+    pub has_name: bool,
+    /// Whether `<algo>` has `outofplace`, `minBytes` and `maxBytes`.
+    pub has_all_attributes: bool,
+    /// `coll` as it is spelt.
+    pub collective: String,
+    /// Per rank: `i_chunks` and `o_chunks`.
+    pub declared_chunks: Vec<(u32, u32)>,
+    /// Whether more than 16 reductions are joined somewhere.
+    pub joins_too_many: bool,
+    /// Whether some `chan` is not below `nchannels`.
+    pub channel_past_end: bool,
 }
 
 /// Reads a file. `file` is what messages call it.
@@ -101,6 +120,7 @@ const STEP: [&str; 10] = ["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "
 /// What `<algo>` says.
 struct Algo<'a> {
     name: &'a str,
+    facts: Facts,
     protocol: Protocol,
     channels: u32,
     total_chunks: u32,
@@ -433,8 +453,15 @@ impl<'a> Reader<'a> {
             None => Some(None),
         };
         let (min_bytes, max_bytes) = (size(min, "minBytes"), size(max, "maxBytes"));
+        let facts = Facts {
+            has_name: name.is_some(),
+            has_all_attributes: absent.is_empty(),
+            collective: coll.as_ref().map_or_else(String::new, |coll| coll.value.to_owned()),
+            ..Facts::default()
+        };
         Some(Algo {
             name: name.map_or("", |name| name.value),
+            facts,
             protocol: protocol?,
             channels: channels?,
             total_chunks: total_chunks?,
@@ -825,6 +852,12 @@ impl<'a> Reader<'a> {
             return None;
         }
         let headers = self.headers(&algo, &gpus)?;
+        let facts = Facts {
+            declared_chunks: gpus.iter().map(|gpu| (gpu.chunks[0], gpu.chunks[1])).collect(),
+            joins_too_many: 0 < self.odd.long_runs.0,
+            channel_past_end: 0 < self.odd.channel.0,
+            ..algo.facts
+        };
         let ranks = gpus.into_iter().map(resolve).collect();
         let chunks = headers.first()?.chunks;
         Some(Parsed {
@@ -837,6 +870,7 @@ impl<'a> Reader<'a> {
             out_of_place: algo.out_of_place,
             min_bytes: algo.min_bytes,
             max_bytes: algo.max_bytes,
+            facts,
             warnings: Vec::new(),
         })
     }

@@ -112,14 +112,14 @@ pub fn failed(session: &Session, failure: &Failure, sources: &Sources) -> Status
         Failure::Refuted { checks, findings } => {
             let mut text = String::new();
             report::checks(&mut text, checks);
-            eprint!("{text}");
+            session.printer.text(&text);
             session.report(findings, sources);
             Status::Refuted
         }
         Failure::Undecided { checks, findings } => {
             let mut text = String::new();
             report::checks(&mut text, checks);
-            eprint!("{text}");
+            session.printer.text(&text);
             session.report(findings, sources);
             Status::Undecided
         }
@@ -184,7 +184,7 @@ fn print(
     }
     if written.is_empty() {
         out.push_str(
-            "\nnothing written; -o PLAN.json keeps the plan, --emit msccl-xml:msccl=FILE.xml writes it for a runtime\n",
+            "\nnothing written; -o PLAN.json keeps the plan, --emit msccl-xml:RUNTIME=FILE.xml writes it for a runtime\n",
         );
     }
     io::print(out.as_bytes()).map_err(|d| vec![d])

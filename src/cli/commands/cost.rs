@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rondo_backends::json;
 use rondo_compiler::auto::Algorithm;
 use rondo_compiler::build::BuildContext;
+use rondo_compiler::cost::Cost;
 use rondo_compiler::cost::calibrate::calibrate;
-use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::front::job::build_problem;
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{load, sources};
 use crate::cli::args::CostArguments;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
-use crate::pipeline::{Proof, Request, compile, judge};
+use crate::pipeline::{Proof, Request, compile, judge, priced};
 use crate::recognise::{Kind, recognise};
 
 /// Prices a plan or job.
@@ -50,7 +50,7 @@ pub fn run(session: &Session, arguments: &CostArguments) -> CommandResult {
             Ok(judged) => judged,
             Err(failure) => return Ok(super::compile::failed(session, &failure, &sources)),
         };
-        let cost = evaluate(&problem, plan.value());
+        let (cost, _) = priced(&problem, plan.value()).map_err(|d| vec![d])?;
         return print(session, arguments, &problem, &cost, plan.value());
     }
     let loaded = match super::load_bytes(session, &name, &bytes, &super::folder_of(file)) {

@@ -2,16 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use rondo_backends::json;
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::profile::RuntimeProfile;
-use serde_json::{Value, json};
+use rondo_ir::schedule::Schedule;
+use rondo_verify::Verified;
+use serde_json::Value;
 
-use super::{Progress, load, proof_of, sources};
+use super::{Progress, folder_of, load_bytes, proof_of, sources};
 use crate::cli::args::VerifyArguments;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
-use crate::pipeline::Proof;
+use crate::pipeline::{Proof, judge};
+use crate::recognise::{Kind, recognise};
 
 /// Judges every file; the worst verdict decides.
 pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
@@ -25,15 +29,29 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
             ]
         })?),
     };
-    let loaded = match &arguments.against {
-        None => None,
-        Some(job) => match load(session, job)? {
-            Ok((loaded, _)) => Some(loaded),
-            Err(status) => return Ok(status),
-        },
+    let proof = proof_of(Proof::default(), &arguments.proof);
+    let (mut loaded, mut plan) = (None, None);
+    if let Some(path) = &arguments.against {
+        let bytes = io::read(path).map_err(|d| vec![d])?;
+        let name = io::display_name(path);
+        if recognise(&bytes) == Some(Kind::Plan) {
+            plan = match reference(session, &name, &bytes)? {
+                Ok(verified) => Some((name, verified)),
+                Err(status) => return Ok(status),
+            };
+        } else {
+            loaded = match load_bytes(session, &name, &bytes, &folder_of(path)) {
+                Ok((loaded, _)) => Some(loaded),
+                Err(status) => return Ok(status),
+            };
+        }
+    }
+    let options = JudgeOptions {
+        against: loaded.as_ref(),
+        against_plan: plan.as_ref().map(|(name, verified)| (name.as_str(), verified)),
+        runtime,
+        proof,
     };
-    let options =
-        JudgeOptions { against: loaded.as_ref(), runtime, proof: proof_of(Proof::default(), &arguments.proof) };
     let files = files(&arguments.files)?;
     let progress = Progress::start("verifying");
     let mut judged: Vec<(String, Judgement)> = Vec::with_capacity(files.len());
@@ -69,6 +87,33 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
     };
     io::print(text.as_bytes()).map_err(|d| vec![d])?;
     Ok(status)
+}
+
+/// Reads and verifies the plan that files are compared with.
+fn reference(
+    session: &Session,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Result<Verified<Schedule>, Status>, Vec<Diagnostic>> {
+    let sources = sources(name, bytes);
+    let (problem, schedule) = match json::parse(name, bytes) {
+        Ok(json::Plan::Schedule { problem, schedule, .. }) => (problem, schedule),
+        Ok(json::Plan::Program { .. }) => {
+            return Err(vec![Diagnostic::error(
+                "X011",
+                format!("{name} holds a program; --against needs a schedule or a job"),
+            )]);
+        }
+        Err(diagnostics) => {
+            session.report(&diagnostics, &sources);
+            return Ok(Err(Status::Input));
+        }
+    };
+    let proof = Proof { smt: false, ..Proof::default() };
+    match judge(&problem, schedule, &proof) {
+        Ok((verified, _, _)) => Ok(Ok(verified)),
+        Err(failure) => Ok(Err(super::compile::failed(session, &failure, &sources))),
+    }
 }
 
 const fn status(verdict: Verdict) -> Status {
@@ -157,13 +202,13 @@ fn json_report(judged: &[(String, Judgement)]) -> Value {
     let files: Vec<_> = judged
         .iter()
         .map(|(name, judgement)| {
-            json!({
+            serde_json::json!({
                 "file": name, "verdict": judgement.verdict.name(), "format": judgement.format, "against": judgement.against,
                 "checks": report::checks_json(&judgement.checks), "findings": report::findings_json(&judgement.findings),
             })
         })
         .collect();
-    json!({ "command": "verify", "files": files })
+    serde_json::json!({ "command": "verify", "files": files })
 }
 
 /// SARIF 2.1.0, so that code-review tools show findings at their line.
@@ -176,7 +221,7 @@ fn sarif(judged: &[(String, Judgement)], paths: &[PathBuf]) -> Value {
         .iter()
         .map(|code| {
             let entry = codes.iter().find(|entry| entry.code == *code);
-            json!({
+            serde_json::json!({
                 "id": code,
                 "shortDescription": { "text": entry.map_or("", |e| e.title) },
                 "fullDescription": { "text": entry.map_or("", |e| e.explanation) },
@@ -192,7 +237,7 @@ fn sarif(judged: &[(String, Judgement)], paths: &[PathBuf]) -> Value {
                 Severity::Warning => "warning",
                 Severity::Note => "note",
             };
-            let artifact = json!({ "uri": path.display().to_string() });
+            let artifact = serde_json::json!({ "uri": path.display().to_string() });
             let mut locations: Vec<_> = finding
                 .labels
                 .iter()
@@ -200,21 +245,21 @@ fn sarif(judged: &[(String, Judgement)], paths: &[PathBuf]) -> Value {
                     let before = &bytes[..label.start.min(bytes.len())];
                     let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
                     let column = 1 + before.iter().rev().take_while(|&&b| b != b'\n').count();
-                    json!({ "physicalLocation": { "artifactLocation": artifact, "region": { "startLine": line, "startColumn": column } } })
+                    serde_json::json!({ "physicalLocation": { "artifactLocation": artifact, "region": { "startLine": line, "startColumn": column } } })
                 })
                 .collect();
             if locations.is_empty() {
-                locations.push(json!({ "physicalLocation": { "artifactLocation": artifact } }));
+                locations.push(serde_json::json!({ "physicalLocation": { "artifactLocation": artifact } }));
             }
             let mut message = finding.message.clone();
             for note in finding.notes.iter().chain(&finding.help) {
                 message.push('\n');
                 message.push_str(note);
             }
-            results.push(json!({ "ruleId": finding.code, "level": level, "message": { "text": message }, "locations": locations }));
+            results.push(serde_json::json!({ "ruleId": finding.code, "level": level, "message": { "text": message }, "locations": locations }));
         }
     }
-    json!({
+    serde_json::json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
         "runs": [{
             "tool": { "driver": { "name": "rondo", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
