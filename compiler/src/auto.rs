@@ -1,5 +1,7 @@
 //! Choosing: builds every candidate that fits, prices it exactly, takes the cheapest.
 
+use std::sync::{Mutex, PoisonError};
+
 use rayon::prelude::*;
 use rondo_ir::schedule::Schedule;
 use rondo_ir::units::Time;
@@ -67,8 +69,21 @@ pub struct Selection {
     pub candidates: Vec<CandidateReport>,
 }
 
-/// Candidates with more flows are not built unless they are named.
-pub const FLOW_LIMIT: u64 = 1 << 22;
+/// Candidates above these are passed over, unless all that fit are: then the smallest is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Flows of a schedule, about.
+    pub flows: u64,
+    /// Hops of all its routes together, about.
+    pub hops: u64,
+}
+
+/// 2²² flows (a one-way ring all_reduce of 1024 ranks has half as many) and 2²⁰ hops.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { flows: 1 << 22, hops: 1 << 20 }
+    }
+}
 
 /// Flows of a pipelined candidate above which no larger pipelining factor is tried.
 const PIPELINE_FLOW_LIMIT: u64 = 1 << 18;
@@ -80,45 +95,81 @@ const MOST_CHUNKS: u32 = 1024;
 /// order. `chunks` fixes the pipelining factor, else each pipelined algorithm tries 1, 2, 4, … 1024, bounded by the
 /// elements of the buffer and by the flows that it would take, until the time rises twice in a row.
 ///
-/// `cx.chunks` is ignored. The result does not depend on the number of threads.
+/// Candidates above the default [`Limits`] are passed over.
+///
+/// `cx.chunks` and `cx.hop_limit` are ignored. The result does not depend on the number of threads.
 ///
 /// # Errors
 /// What keeps the named algorithm from being built, or [`BuildError::NoCandidate`].
 pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Selection, BuildError> {
+    select_within(cx, request, chunks, Limits::default())
+}
+
+/// [`select`] with other limits.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_within(
+    cx: &BuildContext,
+    request: Algorithm,
+    chunks: Option<u32>,
+    limits: Limits,
+) -> Result<Selection, BuildError> {
     let infos = infos(cx, request)?;
     let named = matches!(request, Algorithm::Named(_));
-    let tried: Vec<Result<Candidate, BuildError>> =
-        infos.par_iter().map(|&info| candidate(info, cx, chunks, named)).collect();
-    let mut built: Vec<(usize, Candidate)> = Vec::new();
+    let cx = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
+    // Only the best schedule so far is kept: large ones would fill the memory. Which one that is depends on no order.
+    let best: Mutex<Option<(Key, Candidate)>> = Mutex::new(None);
+    let tried: Vec<Result<Key, BuildError>> = infos
+        .par_iter()
+        .enumerate()
+        .map(|(index, &info)| {
+            let candidate = candidate(info, &cx, chunks, (!named).then_some(limits.flows))?;
+            let key = candidate.key(index);
+            let mut best = best.lock().unwrap_or_else(PoisonError::into_inner);
+            if best.as_ref().is_none_or(|(known, _)| key < *known) {
+                *best = Some((key.clone(), candidate));
+            }
+            Ok(key)
+        })
+        .collect();
+    let mut built: Vec<Key> = Vec::new();
     let mut refused: Vec<(usize, BuildError)> = Vec::new();
     for (index, result) in tried.into_iter().enumerate() {
         match result {
-            Ok(candidate) => built.push((index, candidate)),
+            Ok(key) => built.push(key),
             Err(error) => refused.push((index, error)),
         }
     }
-    built.sort_by(|(i, a), (j, b)| a.key().cmp(&b.key()).then(i.cmp(j)));
+    if let Some(at) = smallest(&refused).filter(|_| built.is_empty()) {
+        let (index, _) = refused.remove(at);
+        match candidate(infos[index], &BuildContext { hop_limit: None, ..cx }, chunks, None) {
+            Ok(candidate) => {
+                let key = candidate.key(index);
+                built.push(key.clone());
+                *best.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, candidate));
+            }
+            Err(error) => refused.insert(at, (index, error)),
+        }
+    }
+    built.sort();
+    let Some((best, Candidate { schedule, cost, .. })) = best.into_inner().unwrap_or_else(PoisonError::into_inner)
+    else {
+        return Err(no_candidate(&cx, &infos, refused, named));
+    };
     let mut candidates = Vec::with_capacity(infos.len());
-    let mut chosen: Option<Candidate> = None;
-    for (index, candidate) in built {
-        let (verdict, reason) = match &chosen {
-            None => (Verdict::Chosen, "chosen".to_owned()),
-            Some(best) => why_not(&candidate, best),
-        };
+    for key in built {
+        let (verdict, reason) = if key == best { (Verdict::Chosen, "chosen".to_owned()) } else { why_not(&key, &best) };
         candidates.push(CandidateReport {
-            name: infos[index].name,
-            chunks: candidate.chunks,
-            time: Some(candidate.cost.total.clone()),
-            steps: candidate.schedule.steps.len(),
-            flows: candidate.flows,
+            name: infos[key.index].name,
+            chunks: key.chunks,
+            steps: key.steps,
+            flows: key.flows,
+            time: Some(key.time),
             verdict,
             reason,
         });
-        chosen.get_or_insert(candidate);
     }
-    let Some(Candidate { schedule, cost, .. }) = chosen else {
-        return Err(no_candidate(cx, &infos, refused, named));
-    };
     for (index, error) in refused {
         candidates.push(CandidateReport {
             name: infos[index].name,
@@ -131,6 +182,15 @@ pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Res
         });
     }
     Ok(Selection { schedule, cost, candidates })
+}
+
+/// Where everything is too large, the smallest is built all the same: its index among the refused.
+fn smallest(refused: &[(usize, BuildError)]) -> Option<usize> {
+    let size = |error: &BuildError| match error {
+        BuildError::TooManyFlows { given, .. } | BuildError::TooManyHops { given, .. } => Some(*given),
+        _ => None,
+    };
+    (0..refused.len()).filter_map(|at| Some((size(&refused[at].1)?, at))).min().map(|(_, at)| at)
 }
 
 /// The algorithms that a request asks for and that build the problem's collective, in the stated order.
@@ -163,14 +223,23 @@ pub struct Variant {
 pub fn variants(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Vec<Variant>, BuildError> {
     let infos = infos(cx, request)?;
     let named = matches!(request, Algorithm::Named(_));
+    let limits = Limits::default();
+    let limited = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
     let built: Vec<Result<Vec<Variant>, BuildError>> =
-        infos.par_iter().map(|&info| variants_of(info, cx, chunks, named)).collect();
+        infos.par_iter().map(|&info| variants_of(info, &limited, chunks, (!named).then_some(limits.flows))).collect();
     let mut variants = Vec::new();
     let mut refused = Vec::new();
     for (index, result) in built.into_iter().enumerate() {
         match result {
             Ok(list) => variants.extend(list),
             Err(error) => refused.push((index, error)),
+        }
+    }
+    if let Some(at) = smallest(&refused).filter(|_| variants.is_empty()) {
+        let (index, _) = refused.remove(at);
+        match variants_of(infos[index], &BuildContext { hop_limit: None, ..*cx }, chunks, None) {
+            Ok(list) => variants.extend(list),
+            Err(error) => refused.insert(at, (index, error)),
         }
     }
     if variants.is_empty() { Err(no_candidate(cx, &infos, refused, named)) } else { Ok(variants) }
@@ -180,15 +249,15 @@ fn variants_of(
     info: &'static AlgorithmInfo,
     cx: &BuildContext,
     chunks: Option<u32>,
-    named: bool,
+    limit: Option<u64>,
 ) -> Result<Vec<Variant>, BuildError> {
     let at = |chunks: u32| -> Result<Variant, BuildError> {
         Ok(Variant { name: info.name, chunks, schedule: build::build_info(info, &cx.with_chunks(chunks))? })
     };
     let first = chunks.unwrap_or(1);
     let given = build::flow_estimate(info, &cx.with_chunks(first))?;
-    if !named && FLOW_LIMIT < given {
-        return Err(BuildError::TooManyFlows { given, limit: FLOW_LIMIT });
+    if let Some(limit) = limit.filter(|&limit| limit < given) {
+        return Err(BuildError::TooManyFlows { given, limit });
     }
     let mut variants = vec![at(first)?];
     if chunks.is_some() || !info.is_pipelined() {
@@ -231,21 +300,21 @@ fn no_candidate(
     }
 }
 
-fn why_not(candidate: &Candidate, best: &Candidate) -> (Verdict, String) {
-    if candidate.cost.total == best.cost.total {
-        let reason = if best.schedule.steps.len() < candidate.schedule.steps.len() {
-            format!("as long, but {} steps instead of {}", candidate.schedule.steps.len(), best.schedule.steps.len())
-        } else if best.flows < candidate.flows {
-            format!("as long, but {} flows instead of {}", candidate.flows, best.flows)
+fn why_not(key: &Key, best: &Key) -> (Verdict, String) {
+    if key.time == best.time {
+        let reason = if best.steps < key.steps {
+            format!("as long, but {} steps instead of {}", key.steps, best.steps)
+        } else if best.flows < key.flows {
+            format!("as long, but {} flows instead of {}", key.flows, best.flows)
         } else {
             "as long; the other comes first in the stated order".to_owned()
         };
         return (Verdict::Tie, reason);
     }
-    let reason = if best.cost.total.is_zero() {
+    let reason = if best.time.is_zero() {
         "longer".to_owned()
     } else {
-        format!("{:.2}x as long", candidate.cost.total.to_f64() / best.cost.total.to_f64())
+        format!("{:.2}x as long", key.time.to_f64() / best.time.to_f64())
     };
     (Verdict::Dearer, reason)
 }
@@ -257,9 +326,25 @@ struct Candidate {
     flows: usize,
 }
 
+/// What candidates are compared by, in this order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    time: Time,
+    steps: usize,
+    flows: usize,
+    index: usize,
+    chunks: u32,
+}
+
 impl Candidate {
-    fn key(&self) -> (&Time, usize, usize) {
-        (&self.cost.total, self.schedule.steps.len(), self.flows)
+    fn key(&self, index: usize) -> Key {
+        Key {
+            time: self.cost.total.clone(),
+            steps: self.schedule.steps.len(),
+            flows: self.flows,
+            index,
+            chunks: self.chunks,
+        }
     }
 }
 
@@ -268,7 +353,7 @@ fn candidate(
     info: &'static AlgorithmInfo,
     cx: &BuildContext,
     chunks: Option<u32>,
-    named: bool,
+    limit: Option<u64>,
 ) -> Result<Candidate, BuildError> {
     let at = |chunks: u32| -> Result<Candidate, BuildError> {
         let cx = cx.with_chunks(chunks);
@@ -278,8 +363,8 @@ fn candidate(
     };
     let first = chunks.unwrap_or(1);
     let given = build::flow_estimate(info, &cx.with_chunks(first))?;
-    if !named && FLOW_LIMIT < given {
-        return Err(BuildError::TooManyFlows { given, limit: FLOW_LIMIT });
+    if let Some(limit) = limit.filter(|&limit| limit < given) {
+        return Err(BuildError::TooManyFlows { given, limit });
     }
     let mut best = at(first)?;
     if chunks.is_some() || !info.is_pipelined() {
@@ -295,7 +380,7 @@ fn candidate(
             break;
         }
         let next = at(more)?;
-        if next.key() < best.key() {
+        if next.key(0) < best.key(0) {
             best = next;
             rises = 0;
         } else {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use rondo_compiler::auto::{Algorithm, Verdict, select};
+use rondo_compiler::auto::{Algorithm, Limits, Verdict, select, select_within};
 use rondo_compiler::build::{self, BuildContext, BuildError};
 use rondo_compiler::cost::evaluate;
 use rondo_compiler::fabric::Fabric;
@@ -98,6 +98,33 @@ fn large_all_reduces_are_composed() {
     let table = selection.candidates.iter().find(|c| c.name == "torus-gather-reduce").unwrap();
     assert_eq!(table.verdict, Verdict::Dearer);
     assert!(table.reason.ends_with("x as long"), "{}", table.reason);
+}
+
+/// Direct algorithms on a ring write down n² routes of n/4 hops: passed over above a limit, built when named.
+#[test]
+fn what_is_too_large_is_passed_over() {
+    let fabric = ring(24, true, true);
+    let problem = problem(&fabric, collective(CollectiveKind::AllToAll { matrix: None }, 24, 4 * 24, false, false));
+    let cx = BuildContext::new(&problem, &fabric);
+    let limited = BuildContext { hop_limit: Some(1000), ..cx };
+    assert!(matches!(build::build("direct", &limited), Err(BuildError::TooManyHops { limit: 1000, .. })));
+    assert!(build::build("direct", &cx).is_ok());
+    let verdict = |limits| {
+        let selection = select_within(&cx, Algorithm::Auto, None, limits).unwrap();
+        let built = selection.candidates.iter().filter(|c| c.time.is_some()).count();
+        (built, selection.candidates.into_iter().find(|c| c.name == "direct").unwrap().verdict)
+    };
+    assert_eq!(verdict(Limits::default()).1, Verdict::Chosen);
+    // 24·23 routes of 6.26 hops at the mean are 3456 hops.
+    let (built, direct) = verdict(Limits { hops: 3000, ..Limits::default() });
+    assert!(1 <= built);
+    assert!(matches!(direct, Verdict::Refused(BuildError::TooManyHops { limit: 3000, .. })), "{direct:?}");
+    let (built, direct) = verdict(Limits { flows: 600, ..Limits::default() });
+    assert!(1 <= built);
+    assert_eq!(direct, Verdict::Chosen);
+    // Where every algorithm is too large, the smallest is built.
+    let (built, direct) = verdict(Limits { flows: 100, hops: 100 });
+    assert_eq!((built, direct), (1, Verdict::Chosen));
 }
 
 #[test]

@@ -46,13 +46,16 @@ pub struct BuildContext<'a> {
     /// Pipelining factor, at least 1: into how many pieces an algorithm cuts what it would otherwise move at once. The
     /// chunk count of the schedule's layout is a multiple of it.
     pub chunks: u32,
+    /// Hops that all routes of a schedule together may have, about; `None`: as many as it takes. A direct algorithm on a
+    /// long ring writes down n² routes of n/4 hops before it turns out to be slow.
+    pub hop_limit: Option<u64>,
 }
 
 impl<'a> BuildContext<'a> {
     /// The context without pipelining.
     #[must_use]
     pub const fn new(problem: &'a Arc<Problem>, fabric: &'a Fabric) -> Self {
-        Self { problem, fabric, chunks: 1 }
+        Self { problem, fabric, chunks: 1, hop_limit: None }
     }
 
     /// The same with another pipelining factor.
@@ -146,6 +149,14 @@ pub enum BuildError {
         /// Limit.
         limit: u64,
     },
+    /// Routes that would be too long to try.
+    #[error("about {given} hops in all routes; candidates with more than {limit} are not built unless named")]
+    TooManyHops {
+        /// Estimate.
+        given: u64,
+        /// Limit.
+        limit: u64,
+    },
     /// A pipelining factor of zero, or one that leads to more slots than can be numbered.
     #[error("a pipelining factor of {given} cannot be built")]
     TooManyChunks {
@@ -180,7 +191,7 @@ impl BuildError {
             Self::DoesNotFit { .. } => "P022",
             Self::NoRoute { .. } => "P023",
             Self::Disconnected { .. } => "P024",
-            Self::TooManyFlows { .. } => "P025",
+            Self::TooManyFlows { .. } | Self::TooManyHops { .. } => "P025",
             Self::TooManyChunks { .. } | Self::Layout(_) => "P026",
             Self::Groups { .. } => "P027",
             Self::NoCandidate { .. } => "P028",
@@ -200,7 +211,7 @@ impl BuildError {
                 };
                 base.help(format!("known: auto, {}", names.join(", ")))
             }
-            Self::DoesNotFit { .. } | Self::TooManyFlows { .. } => {
+            Self::DoesNotFit { .. } | Self::TooManyFlows { .. } | Self::TooManyHops { .. } => {
                 base.help("write algorithm = \"auto\" to try all that fit")
             }
             Self::NoRoute { .. } => base
@@ -247,7 +258,7 @@ pub(crate) const CODES: &[CodeEntry] = &[
     CodeEntry {
         code: "P025",
         title: "schedule too large to try",
-        explanation: "While choosing, candidates whose flow count would exceed a limit are passed over to keep compilation \
+        explanation: "While choosing, candidates whose flows, or whose routes' hops, would exceed a limit are passed over to keep compilation \
                       fast. Name the algorithm in the job to build it anyway.",
     },
     CodeEntry {

@@ -27,6 +27,13 @@ const FAR: u32 = u32::MAX;
 
 impl Ways {
     pub fn new(site: &Site) -> Self {
+        let (next, before) = Self::neighbours(site);
+        let distances = (0..site.n).map(|to| distances(&before, to)).collect();
+        Self { next, before, distances }
+    }
+
+    /// Per position: positions that it can send to, and that can send to it.
+    fn neighbours(site: &Site) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
         let topology = site.topology();
         let mut next = vec![Vec::new(); site.n as usize];
         let mut before = vec![Vec::new(); site.n as usize];
@@ -59,8 +66,7 @@ impl Ways {
                 before[other as usize].push(position);
             }
         }
-        let distances = (0..site.n).map(|to| distances(&before, to)).collect();
-        Self { next, before, distances }
+        (next, before)
     }
 
     /// A shortest chain of positions; among equally short ones it takes the pairs that were taken least so far.
@@ -179,9 +185,14 @@ pub(crate) fn build(site: &Site) -> Result<Schedule, BuildError> {
 
 pub(crate) fn flows(site: &Site) -> u64 {
     let n = u64::from(site.n);
-    // Ways are found between all pairs, which is slower than writing flows down.
+    // Distances between all pairs of ranks are found first, which is as much work as writing that many flows down.
+    let hops = || {
+        let far = distances(&Ways::neighbours(site).0, 0);
+        far.into_iter().filter(|&hops| hops != FAR).map(u64::from).sum::<u64>().max(1)
+    };
     match site.kind() {
-        CollectiveKind::AllReduce => 4 * n * n,
-        _ => 2 * n * n,
+        CollectiveKind::AllReduce => 2 * n * n,
+        CollectiveKind::AllToAll { .. } => n * hops(),
+        _ => n * n,
     }
 }

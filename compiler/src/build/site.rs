@@ -121,6 +121,14 @@ impl<'a> Site<'a> {
         self.cx.fabric.router.route(self.nodes[src as usize], self.nodes[dst as usize])
     }
 
+    /// Refuses routes that would have more hops than the context allows.
+    pub fn check_hops(&self, given: u64) -> Result<(), BuildError> {
+        match self.cx.hop_limit {
+            Some(limit) if limit < given => Err(BuildError::TooManyHops { given, limit }),
+            _ => Ok(()),
+        }
+    }
+
     /// The error for a pair without a way.
     pub fn no_route(&self, src: u32, dst: u32) -> BuildError {
         BuildError::NoRoute { src: self.node_name(src).to_owned(), dst: self.node_name(dst).to_owned() }
@@ -173,8 +181,20 @@ pub(crate) struct RouteTable {
 impl RouteTable {
     /// Finds the way for each pair.
     pub fn new(site: &Site, paths: &mut Paths, mut pairs: Vec<(u32, u32, Lane)>) -> Result<Self, BuildError> {
+        /// Routes that stand for all others when hops are counted.
+        const SAMPLE: usize = 64;
         pairs.sort_unstable();
         pairs.dedup();
+        if site.cx.hop_limit.is_some() && SAMPLE < pairs.len() {
+            // Spread over the pairs by a step that shares no factor with round numbers of ranks.
+            let pick = |i: usize| pairs[(i * pairs.len() / SAMPLE + 37 * i) % pairs.len()];
+            let hops = |(src, dst, lane): (u32, u32, Lane)| {
+                let route = site.find_route(src, dst, lane);
+                route.map_or(0, |route| route.parts.iter().map(|part| part.hops.len()).sum::<usize>())
+            };
+            let sampled: usize = (0..SAMPLE).map(|i| hops(pick(i))).sum();
+            site.check_hops((sampled as u64).saturating_mul(pairs.len() as u64) / SAMPLE as u64)?;
+        }
         let routes: Vec<Option<Route>> =
             pairs.par_iter().with_min_len(256).map(|&(src, dst, lane)| site.find_route(src, dst, lane)).collect();
         let mut start = vec![0_u32; site.n as usize + 1];

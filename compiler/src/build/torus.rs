@@ -17,7 +17,9 @@ fn frame(site: &Site, algorithm: &'static str) -> Result<(Vec<u32>, Vec<u32>), B
     let refuse = |reason: String| Err(BuildError::DoesNotFit { algorithm, reason });
     let sides = match site.shape() {
         Shape::Torus { sides } => sides.clone(),
-        Shape::Ring { both: true } => vec![site.n],
+        Shape::Ring { both: true } => {
+            return refuse("the topology is a ring, where `ring-two-way` or `direct` does the same".to_owned());
+        }
         _ => return refuse("the topology is no torus".to_owned()),
     };
     let nodes: u64 = sides.iter().map(|&side| u64::from(side)).product();
@@ -63,7 +65,7 @@ pub(crate) fn rotated(site: &Site) -> Result<Schedule, BuildError> {
 pub(crate) fn rotated_flows(site: &Site) -> u64 {
     match site.shape() {
         Shape::Torus { sides } => gather_flows(site, sides.len() as u64),
-        _ => gather_flows(site, 1),
+        _ => 0,
     }
 }
 
@@ -73,8 +75,8 @@ fn gather_flows(site: &Site, parts: u64) -> u64 {
         (CollectiveKind::AllReduce, Shape::Torus { sides }) => {
             4 * n * sides.iter().map(|&side| u64::from(side)).max().unwrap_or(1) * sides.len() as u64
         }
-        (CollectiveKind::AllReduce, _) => 4 * n * n,
-        _ => 2 * n * n,
+        (_, Shape::Torus { .. }) => 2 * n * n,
+        _ => 0,
     };
     each * parts
 }
@@ -149,7 +151,7 @@ pub(crate) fn gather_then_reduce(site: &Site) -> Result<Schedule, BuildError> {
 pub(crate) fn gather_then_reduce_flows(site: &Site) -> u64 {
     match site.shape() {
         Shape::Torus { sides } => 3 * u64::from(site.n) * sides.iter().map(|&side| u64::from(side)).sum::<u64>(),
-        _ => 3 * u64::from(site.n) * u64::from(site.n),
+        _ => 0,
     }
 }
 
@@ -162,6 +164,8 @@ pub(crate) fn all_to_all(site: &Site) -> Result<Schedule, BuildError> {
     let k = site.cx.chunks;
     site.layout(k)?;
     let n = site.n;
+    let mean = sides.iter().map(|&side| u64::from(side)).sum::<u64>().div_ceil(4);
+    site.check_hops(u64::from(n) * u64::from(n) * mean)?;
     let links = Links::new(site, NAME, &sides, &at)?;
     let routes: Vec<Vec<Route>> =
         (0..n).into_par_iter().map(|src| (1..n).map(|t| links.route(src, (src + t) % n)).collect()).collect();
