@@ -397,7 +397,13 @@ impl Schedule {
         match &self.steps[step.index()].flows {
             FlowSet::Rows(rows) => FlowIter(Inner::Rows(rows.iter())),
             FlowSet::Orbits { representatives, generators } => {
-                let generators = generators.iter().filter_map(|g| self.generators.get(g.index())).collect();
+                // A generator that is named again adds nothing but work.
+                let mut named = FxHashSet::default();
+                let generators = generators
+                    .iter()
+                    .filter(|&&g| named.insert(g))
+                    .filter_map(|g| self.generators.get(g.index()))
+                    .collect();
                 FlowIter(Inner::Orbits(Box::new(OrbitIter {
                     representatives: representatives.iter(),
                     generators,
@@ -426,6 +432,30 @@ impl Schedule {
                 FlowSet::Orbits { .. } => self.flows(StepId::new(step)).count(),
             })
             .sum()
+    }
+
+    /// Number of flows, or `None` if there are more than `limit`.
+    ///
+    /// A few generators can stand for very many flows, so whoever walks the flows of a schedule that is not trusted asks
+    /// here first.
+    ///
+    /// # Complexity
+    /// Constant a step for rows. Orbits are walked up to the limit, with memory for as many flows: about 128 bytes each.
+    #[must_use]
+    pub fn flow_count_at_most(&self, limit: usize) -> Option<usize> {
+        // What costs nothing comes first: rows alone may be too many.
+        let rows = |step: &Step| match &step.flows {
+            FlowSet::Rows(rows) => rows.len(),
+            FlowSet::Orbits { .. } => 0,
+        };
+        let mut left = limit.checked_sub(self.steps.iter().map(rows).sum())?;
+        for (index, step) in self.steps.iter().enumerate() {
+            if matches!(step.flows, FlowSet::Orbits { .. }) {
+                let count = self.flows(StepId::new(index)).take(left.saturating_add(1)).count();
+                left = left.checked_sub(count)?;
+            }
+        }
+        Some(limit - left)
     }
 }
 
@@ -535,5 +565,31 @@ mod tests {
             assert_eq!((flow.src.index(), flow.dst.index(), flow.src_place.slot() as usize), (r, (r + 1) % 5, r));
         }
         assert_eq!(schedule.flow_count(), 5);
+        assert_eq!([4, 5, usize::MAX].map(|limit| schedule.flow_count_at_most(limit)), [None, Some(5), Some(5)]);
+    }
+
+    #[test]
+    fn counting_stops_at_the_limit() {
+        // Rotations of the slots at either end: all 2³² pairs, were they walked.
+        let n = 1 << 16;
+        let rotate = |on: bool| -> Vec<u32> { (0..n).map(|slot| if on { (slot + 1) % n } else { slot }).collect() };
+        let generator = |input| Generator {
+            ranks: vec![RankId::new(0)],
+            slots: vec![[rotate(input), rotate(!input), Vec::new()]],
+            routes: Vec::new(),
+            trees: Vec::new(),
+        };
+        let flow = Flow::local(RankId::new(0), Place::input(0), Place::output(0), 1, FlowOp::Copy);
+        let generators = vec![GeneratorId::new(0), GeneratorId::new(1)];
+        let schedule = Schedule {
+            generators: vec![generator(true), generator(false)],
+            steps: vec![
+                Step::new(vec![flow; 10]),
+                Step { reconfigure: Vec::new(), flows: FlowSet::Orbits { representatives: vec![flow], generators } },
+            ],
+            ..Schedule::default()
+        };
+        assert_eq!(schedule.flow_count_at_most(9), None);
+        assert_eq!(schedule.flow_count_at_most(100_000), None);
     }
 }

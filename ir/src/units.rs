@@ -319,7 +319,11 @@ impl Delay {
         self.0
     }
 
-    /// The sum, saturating at about five hours.
+    /// The longest delay that a text can give: an hour. Two of them still add up exactly.
+    pub const LONGEST: Self = Self(3_600_000_000_000_000_000);
+
+    /// The sum of two delays, exact for what texts can give ([`Self::LONGEST`]); saturates at about five hours. Longer sums
+    /// are those of [`Time::from_femtoseconds`].
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -346,7 +350,12 @@ impl FromStr for Delay {
             "s" => 15,
             _ => return Err(UnitError::UnknownUnit { unit, allowed: ALLOWED }),
         };
-        whole(&(value * power_of_ten(exponent)), text, "femtoseconds", "5 hours").map(Self)
+        const LIMIT: &str = "one hour (3600 s)";
+        let delay = whole(&(value * power_of_ten(exponent)), text, "femtoseconds", LIMIT).map(Self)?;
+        if Self::LONGEST < delay {
+            return Err(UnitError::TooLarge { text: text.to_owned(), limit: LIMIT });
+        }
+        Ok(delay)
     }
 }
 
@@ -455,6 +464,12 @@ impl Time {
     #[must_use]
     pub fn zero() -> Self {
         Self(BigRational::zero())
+    }
+
+    /// A time of that many femtoseconds.
+    #[must_use]
+    pub fn from_femtoseconds(femtoseconds: u128) -> Self {
+        Self(BigRational::new(BigInt::from(femtoseconds), BigInt::from(1_000_000_000_000_000_u64)))
     }
 
     /// A time from exact seconds.
@@ -604,6 +619,11 @@ mod tests {
         assert!("1e9999999 B".parse::<Bytes>().is_err());
         assert!("99999999999 TiB".parse::<Bytes>().is_err());
         assert!("0.1 fs".parse::<Delay>().is_err());
+        assert_eq!("3600 s".parse::<Delay>(), Ok(Delay::LONGEST));
+        assert_eq!(
+            "3600.000000000000001 s".parse::<Delay>().unwrap_err().to_string(),
+            "`3600.000000000000001 s` is too large; the limit is one hour (3600 s)"
+        );
     }
 
     #[test]
