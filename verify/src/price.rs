@@ -13,6 +13,7 @@ use rondo_ir::units::{Delay, Rate, Time};
 
 use crate::paths::{hop_exists, route_facts, tree_facts, weights_fault};
 use crate::places::{Places, PlacesError};
+use crate::schedule::{Options, orbits_fit};
 
 /// What one step costs: the terms of the definition, which add up to [`StepPrice::total`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,12 @@ pub enum PriceError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Orbits that stand for more flows than are walked.
+    #[error("the orbits of the schedule stand for more than {limit} flows")]
+    Orbits {
+        /// The most flows that are walked.
+        limit: usize,
+    },
     /// A device that does not exist, or configurations that do not fit the devices.
     #[error("step s{step} sets device {device}, which does not exist")]
     Device {
@@ -115,6 +122,7 @@ pub fn price(problem: &Problem, schedule: &Schedule) -> Result<Price, PriceError
             PlacesError::TooMany { given, limit } => format!("{given} places, but at most {limit} can be numbered"),
         },
     })?;
+    orbits_fit(schedule, &Options::default()).map_err(|limit| PriceError::Orbits { limit })?;
     let cx = Cx {
         problem,
         schedule,
@@ -166,7 +174,8 @@ pub fn price(problem: &Problem, schedule: &Schedule) -> Result<Price, PriceError
 struct RouteUse {
     /// Resources of each part.
     parts: Vec<Vec<u32>>,
-    latency: Delay,
+    /// In femtoseconds.
+    latency: u128,
     weights: Option<Route>,
 }
 
@@ -188,14 +197,16 @@ impl RouteUse {
     }
 }
 
-fn path_latency(topology: &Topology, hops: &[Hop]) -> Delay {
-    hops.iter().fold(Delay::ZERO, |sum, &hop| sum.plus(topology.hop_latency(hop)))
+/// In femtoseconds, so that no sum overflows.
+fn path_latency(topology: &Topology, hops: &[Hop]) -> u128 {
+    hops.iter().map(|&hop| u128::from(topology.hop_latency(hop).femtoseconds())).sum()
 }
 
 /// What a tree loads, looked up once.
 struct TreeUse {
     resources: Vec<u32>,
-    latency: Delay,
+    /// In femtoseconds, of the leaf that is farthest.
+    latency: u128,
     leaves: Vec<RankId>,
 }
 
@@ -224,17 +235,17 @@ impl TreeUse {
             .map(|&hop| {
                 let (src, dst) = topology.ends(hop);
                 let (upper, lower) = if aggregate { (dst, src) } else { (src, dst) };
-                (upper, lower, topology.hop_latency(hop))
+                (upper, lower, u128::from(topology.hop_latency(hop).femtoseconds()))
             })
             .collect();
         let mut sorted = edges;
         sorted.sort_unstable();
-        let mut longest = Delay::ZERO;
-        let mut stack = vec![(root, Delay::ZERO)];
+        let mut longest = 0;
+        let mut stack = vec![(root, 0)];
         while let Some((node, so_far)) = stack.pop() {
             longest = longest.max(so_far);
             let from = sorted.partition_point(|edge| edge.0 < node);
-            stack.extend(sorted[from..].iter().take_while(|e| e.0 == node).map(|e| (e.1, so_far.plus(e.2))));
+            stack.extend(sorted[from..].iter().take_while(|e| e.0 == node).map(|e| (e.1, so_far + e.2)));
         }
         Some(Self { resources, latency: longest, leaves: tree.leaves.clone() })
     }
@@ -270,7 +281,7 @@ struct Loads {
     resources: Vec<u128>,
     reduced: Vec<u128>,
     copied: Vec<u128>,
-    latency: Delay,
+    latency: u128,
     travels: bool,
 }
 
@@ -281,7 +292,7 @@ impl Loads {
             resources: vec![0; cx.problem.topology().resources().len()],
             reduced: vec![0; ranks],
             copied: vec![0; ranks],
-            latency: Delay::ZERO,
+            latency: 0,
             travels: false,
         }
     }
@@ -463,7 +474,7 @@ impl Cx<'_> {
         let latency = std::mem::take(&mut loads.latency);
         StepPrice {
             startup: if travels { cost.startup.time() } else { Time::zero() },
-            latency: latency.time(),
+            latency: Time::from_femtoseconds(latency),
             bandwidth: busiest.map_or_else(Time::zero, |(_, bytes, rate)| rate.time_for(bytes)),
             reduce: cost.reduce_cost.time_for(reduced_bytes),
             copy: cost.copy_cost.time_for(copied_bytes),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
-use rondo_ir::schedule::Schedule;
+use rondo_ir::schedule::{FlowSet, Schedule};
 
 use crate::codes::Code;
 use crate::findings::Findings;
@@ -23,7 +23,7 @@ pub struct Options {
     pub places: u64,
     /// Slots that flows may move, in all.
     pub transfers: u64,
-    /// Bytes that the values of one component may need, for each thread.
+    /// Bytes that the values of one component may need, for each thread; also those that the flows of orbits may need.
     pub memory: usize,
     /// Dependencies that may be followed to show that flows are ordered, in all.
     pub dependency_visits: u64,
@@ -45,6 +45,20 @@ impl Default for Options {
             smt_options: SmtOptions::default(),
         }
     }
+}
+
+impl Options {
+    /// Flows that a schedule with orbits may stand for: walking one holds them in a set of about 128 bytes each.
+    pub(crate) fn orbit_flows(&self) -> usize {
+        usize::try_from(self.transfers).unwrap_or(usize::MAX).min(self.memory / 128)
+    }
+}
+
+/// `Err` with the limit if the schedule's orbits stand for so many flows that walking them is refused.
+pub(crate) fn orbits_fit(schedule: &Schedule, options: &Options) -> Result<(), usize> {
+    let limit = options.orbit_flows();
+    let walked = schedule.steps.iter().any(|step| matches!(step.flows, FlowSet::Orbits { .. }));
+    if walked && schedule.flow_count_at_most(limit).is_none() { Err(limit) } else { Ok(()) }
 }
 
 /// Verifies a schedule against its problem: form, circuits, order, conflicts, definedness, and that the postcondition holds
@@ -120,6 +134,13 @@ pub(crate) fn judge(problem: &Problem, schedule: &Schedule, options: &Options) -
             return (report.checks, report.findings);
         }
     };
+    if let Err(limit) = orbits_fit(schedule, options) {
+        let why = format!("the orbits of the schedule stand for more than {limit} flows, which is the limit");
+        report.add("well-formed", Answer::Unknown, why.clone());
+        report.add("circuits", Answer::Unknown, "not run");
+        not_run(&mut report, &why);
+        return (report.checks, report.findings);
+    }
     let found = form::check(problem, schedule, &places, options.findings);
     let well_formed = found.form.is_empty();
     let flows = found.flows;

@@ -38,6 +38,7 @@ pub(crate) fn check(
         return;
     }
     let broken = routes.iter().any(|r| r.fault.is_some());
+    let mut faulty = vec![false; schedule.generators.len()];
     for (index, generator) in schedule.generators.iter().enumerate() {
         let result =
             tables(problem, schedule, places, generator).map_err(|message| (Code::Orbit, message)).and_then(|()| {
@@ -49,6 +50,7 @@ pub(crate) fn check(
                     .map_err(|message| (Code::Symmetry, message))
             });
         if let Err((code, message)) = result {
+            faulty[index] = true;
             form.add(Diagnostic::error(code.as_str(), format!("gen{index} {message}")));
         }
     }
@@ -59,6 +61,10 @@ pub(crate) fn check(
                 Code::Orbit.as_str(),
                 format!("step s{index} uses {unknown}, but the schedule has {} generators", schedule.generators.len()),
             ));
+            continue;
+        }
+        // What a faulty generator makes of a flow means nothing.
+        if generators.iter().any(|g| faulty[g.index()]) {
             continue;
         }
         let fault = schedule.flows(StepId::new(index)).find_map(|flow| {

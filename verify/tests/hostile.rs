@@ -15,7 +15,8 @@ use rondo_ir::schedule::{
     Dependencies, Flow, FlowOp, FlowSet, Generator, Path, PathKind, Route, RoutePart, Schedule, Step, Tree,
 };
 use rondo_ir::topology::{Circuit, Configuration, Hop};
-use rondo_verify::{Answer, price};
+use rondo_verify::smt::{SmtOptions, prove_completes};
+use rondo_verify::{Answer, Options, price, verify_schedule};
 
 /// Mostly small numbers, sometimes the largest.
 fn number() -> impl Strategy<Value = u32> {
@@ -145,4 +146,38 @@ fn reports_are_deterministic() {
         };
         assert_eq!(run(1), run(3));
     }
+}
+
+/// Two generators and one flow that stand for 2³² flows: neither walked nor proved, by anybody.
+#[test]
+fn orbits_of_very_many_flows() {
+    let slots = 1_u32 << 16;
+    let problem = problem(spec(CollectiveKind::AllReduce, 2, 1 << 20, false));
+    let table = |turned: bool| -> Vec<u32> { (0..slots).map(|s| if turned { (s + 1) % slots } else { s }).collect() };
+    let generator = |input| Generator {
+        ranks: vec![rank(0), rank(1)],
+        slots: vec![[table(input), table(!input), Vec::new()]],
+        routes: Vec::new(),
+        trees: Vec::new(),
+    };
+    let flow = Flow::local(rank(0), Place::input(0), Place::output(0), 1, FlowOp::Copy);
+    let mut schedule = Schedule::new("hostile", &problem, vec![slots]);
+    // Named twice: no more work than once.
+    let generators = vec![GeneratorId::new(0), GeneratorId::new(1), GeneratorId::new(0)];
+    schedule.generators = vec![generator(true), generator(false)];
+    schedule.steps =
+        vec![Step { reconfigure: Vec::new(), flows: FlowSet::Orbits { representatives: vec![flow], generators } }];
+    let options = Options { memory: 1 << 24, ..Options::default() };
+    let outcome = verify_schedule(Arc::clone(&problem), schedule.clone(), &options);
+    assert_eq!(outcome.answer(), Answer::Unknown);
+    assert_eq!(
+        outcome.checks[0].detail,
+        "the orbits of the schedule stand for more than 131072 flows, which is the limit"
+    );
+    let smt_options = SmtOptions { max_transfers: 1000, ..SmtOptions::default() };
+    assert_eq!(prove_completes(&problem, &schedule, &smt_options).answer, Answer::Unknown);
+    // A generator that is no permutation changes nothing in that.
+    schedule.generators[0].slots[0][0][0] = 7;
+    let outcome = verify_schedule(Arc::clone(&problem), schedule, &options);
+    assert_eq!(outcome.answer(), Answer::Unknown);
 }

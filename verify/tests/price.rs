@@ -144,3 +144,22 @@ fn what_is_not_well_formed_has_no_price() {
     let free = price(&Problem::new(spec).unwrap(), &good).unwrap();
     assert!(free.steps.iter().all(|s| s.startup.is_zero() && s.reduce.is_zero()));
 }
+
+/// Two hops of the longest delay that there is: a sum beyond what a delay can hold, exact all the same.
+#[test]
+fn very_long_delays_add_up_exactly() {
+    let mut builder = mesh(2);
+    for link in &mut builder.links {
+        link.latency = Delay::from_femtoseconds(u64::MAX);
+    }
+    let topology = builder.clone().finish().unwrap();
+    let problem = problem(builder, spec(CollectiveKind::Broadcast { root: 0 }, 2, 10, true));
+    let mut b = Builder::new(&problem, 1);
+    let hops = [("n0", "sw"), ("sw", "n1")].map(|(a, b)| Hop::Link(link_between(&topology, a, b)));
+    let route =
+        b.schedule.paths.intern(Route { parts: vec![RoutePart { weight: Ratio::new(1, 1), hops: hops.to_vec() }] });
+    let flow = b.flow((0, Place::output(0)), (1, Place::output(0)), 1, FlowOp::Copy);
+    b.step(vec![rondo_ir::schedule::Flow { path: Path::route(route), ..flow }]);
+    let step = price(&problem, &b.schedule).unwrap().steps.remove(0);
+    assert_eq!(step.latency, femtoseconds(u64::MAX) + femtoseconds(u64::MAX));
+}

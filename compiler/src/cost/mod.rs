@@ -217,7 +217,7 @@ pub fn bandwidths(collective: &Collective, time: &Time) -> Bandwidths {
 /// The price of the schedule, step by step.
 ///
 /// Flows that refer to ranks, places or paths that do not exist are not judged here: they count as empty. `verify`
-/// refuses them.
+/// refuses them. Orbits are walked: of a schedule that is not trusted, ask [`Schedule::flow_count_at_most`] first.
 ///
 /// # Complexity
 /// Linear in flows times the hops of their paths, in parallel over steps.

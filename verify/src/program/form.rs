@@ -537,7 +537,9 @@ impl<'a> Unroller<'a> {
             OperationKind::Loop { times, body } => {
                 self.ops.push(flat);
                 let first = *next;
-                for turn in 0..*times {
+                // An empty body is nothing to do, however often.
+                let turns = if body.is_empty() { 0 } else { *times };
+                for turn in 0..turns {
                     *next = first;
                     for operation in body {
                         let inner = *next;

@@ -242,6 +242,11 @@ impl<'a> Encoder<'a> {
         options: &SmtOptions,
         defect: Defect,
     ) -> Result<Self, Refusal> {
+        // A flow moves a slot or more, and orbits must not be written out before they are counted.
+        let limit = usize::try_from(options.max_transfers).unwrap_or(usize::MAX);
+        if schedule.flow_count_at_most(limit).is_none() {
+            return Err(Refusal(format!("the schedule has more than {limit} flows, which is the limit")));
+        }
         let places = Places::new(problem, schedule)?;
         let mut steps = Vec::with_capacity(schedule.steps.len());
         let mut first_flow = Vec::with_capacity(schedule.steps.len());

@@ -30,6 +30,15 @@ fn the_unspoilt_program_is_right() {
 }
 
 #[test]
+fn an_empty_loop_is_nothing_however_often() {
+    let program = spoilt(|ranks| ranks[0][0].insert(0, repeat(u32::MAX, Vec::new())));
+    assert_eq!(verdict(&broadcast(), &program), (Answer::Proved, Vec::new()));
+    // Around it, the turns count.
+    let program = spoilt(|ranks| ranks[0][0].insert(0, repeat(u32::MAX, vec![repeat(u32::MAX, Vec::new())])));
+    assert_eq!(verdict(&broadcast(), &program), (Answer::Unknown, vec!["V111"]));
+}
+
+#[test]
 fn v101_ranks_and_chunks_of_the_claim() {
     let mut other = spoilt(|_| {});
     other.chunks = 2;
