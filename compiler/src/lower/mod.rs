@@ -284,11 +284,11 @@ impl LowerError {
             Self::Instructions { .. } | Self::XmlNodes { .. } | Self::XmlChildren { .. } => diagnostic
                 .note("a runtime ignores a file above its limits, or stops at it")
                 .help("choose an algorithm with fewer steps, fewer chunks, or a runtime with higher limits")
-                .help("`--runtime unlimited` writes the file all the same; no runtime loads it"),
+                .help("format `msccl-xml:unlimited` (`--emit msccl-xml:unlimited=FILE`) writes the file all the same; no runtime loads it"),
             Self::Threadblocks { .. } | Self::ThreadblocksOfChannel { .. } | Self::Waitable { .. } => diagnostic
                 .note("all threadblocks of a rank run at once, so there can be no more than the device holds")
                 .help("choose an algorithm with fewer peers a rank, fewer channels, or a runtime with higher limits")
-                .help("`--runtime unlimited` writes the file all the same; no runtime loads it"),
+                .help("format `msccl-xml:unlimited` (`--emit msccl-xml:unlimited=FILE`) writes the file all the same; no runtime loads it"),
             Self::Channels { limit, .. } => diagnostic.help(format!("ask for at most {limit} channels")),
         }
     }
@@ -331,9 +331,8 @@ pub const CODES: &[CodeEntry] = &[
     CodeEntry {
         code: "P006",
         title: "the runtime must do something that the program cannot say",
-        explanation: "A program for a FIFO runtime holds neither routes nor circuits. Where the schedule changes circuits \
-                      between steps, whoever drives the switch must change them at the right time; where it splits a \
-                      flow over several paths, the runtime chooses the path.",
+        explanation: "A program for a FIFO runtime does not hold circuits. Where the schedule changes circuits between \
+                      steps, whoever drives the switch must change them at the right time.",
     },
     CodeEntry {
         code: "P007",
@@ -380,7 +379,7 @@ pub fn lower(problem: &Problem, schedule: &Schedule, options: &LowerOptions) -> 
             .map(|position| rank::lower_rank(layout, schedule, &pieces, position, profile))
             .collect::<Result<_, _>>()?;
         let Some(wider) = fit(spread, &ranks, problem, profile, pieces.channels())? else {
-            return Ok(finish(problem, schedule, options, ranks, pieces.channels(), &transfers));
+            return Ok(finish(problem, schedule, options, ranks, pieces.channels()));
         };
         spread = wider;
     }
@@ -478,7 +477,6 @@ fn finish(
     options: &LowerOptions,
     ranks: Vec<rank::Lowered>,
     channels: u32,
-    transfers: &Transfers,
 ) -> Lowered {
     let mut warnings = Vec::new();
     let changes: Vec<_> =
@@ -490,10 +488,6 @@ fn finish(
                 .note(format!("the first change is before step s{first}"))
                 .help("let the controller of the switch change the circuits between the steps"),
         );
-    }
-    if 0 < transfers.split_flows {
-        let text = format!("{} flows are split over several paths; the runtime chooses its own", transfers.split_flows);
-        warnings.push(Diagnostic::warning("P006", text));
     }
     if options.protocol != Protocol::Simple
         && options.profile.name == RuntimeProfile::RCCL.name

@@ -52,8 +52,6 @@ pub(super) struct Transfers {
     transfers: Vec<Transfer>,
     /// Ranges of `transfers` whose flows run at once.
     steps: Vec<Range<usize>>,
-    /// Flows over several paths.
-    pub split_flows: usize,
 }
 
 /// What one instruction moves. Ranks are positions of the group.
@@ -97,12 +95,10 @@ impl Transfers {
     pub fn collect(problem: &Problem, schedule: &Schedule, profile: &'static str) -> Result<Self, LowerError> {
         let group = GroupId::new(0);
         let layout = problem.layout(group, schedule.chunks[0])?;
-        let split: Vec<bool> = schedule.paths.routes().map(|route| 1 < route.parts.len()).collect();
         let mut this = Self {
             ranks: layout.collective().ranks(),
             transfers: Vec::with_capacity(schedule.flow_count()),
             steps: Vec::with_capacity(schedule.steps.len()),
-            split_flows: 0,
         };
         let mut of_step = Vec::new();
         let mut number = 0;
@@ -111,10 +107,7 @@ impl Transfers {
                 let id = FlowId::new(number);
                 number += 1;
                 match flow.path.kind() {
-                    PathKind::Local => {}
-                    PathKind::Route(route) => {
-                        this.split_flows += usize::from(split.get(route.index()).copied().unwrap_or(false));
-                    }
+                    PathKind::Local | PathKind::Route(_) => {}
                     PathKind::Multicast(_) => return Err(LowerError::Multicast { flow: id, profile }),
                     PathKind::Aggregate(_) => return Err(LowerError::Aggregate { flow: id, profile }),
                 }
