@@ -466,7 +466,7 @@ fn not_loadable(parsed: &msccl_xml::Parsed, profile: &'static RuntimeProfile) ->
             in_place: parsed.in_place,
             out_of_place: parsed.out_of_place,
             min_bytes: parsed.min_bytes.unwrap_or(0),
-            max_bytes: Some(parsed.max_bytes.unwrap_or(1 << 27)),
+            max_bytes: largest_message(parsed, profile),
             ..msccl_xml::Options::new(profile, parsed.protocol, &header.collective)
         };
         // The emitter refuses what the runtime cannot hold.
@@ -478,6 +478,16 @@ fn not_loadable(parsed: &msccl_xml::Parsed, profile: &'static RuntimeProfile) ->
         }
     }
     findings
+}
+
+/// The largest message that the runtime uses the file for, itself included; `None` for no limit.
+fn largest_message(parsed: &msccl_xml::Parsed, profile: &RuntimeProfile) -> Option<u64> {
+    /// What msccl takes a missing `maxBytes` for.
+    const DEFAULT: u64 = 1 << 27;
+    match profile.size_end {
+        SizeEnd::Exclusive => Some(parsed.max_bytes.unwrap_or(DEFAULT).saturating_sub(1)),
+        SizeEnd::InclusiveZeroUnlimited => parsed.max_bytes.filter(|&max| 0 < max),
+    }
 }
 
 /// A claim without sizes, which a program does not have.
