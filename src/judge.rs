@@ -582,19 +582,19 @@ fn place_flow(name: &str, text: &str, starts: &[usize], finding: &mut Diagnostic
     if !finding.labels.is_empty() {
         return;
     }
-    let Some((step, flow)) =
-        flow_named(&finding.message).or_else(|| finding.notes.iter().find_map(|note| flow_named(note)))
-    else {
-        return;
+    let named = flow_named(&finding.message)
+        .or_else(|| {
+            finding.notes.iter().find(|note| note.starts_with("the flow is ")).and_then(|note| flow_named(note))
+        })
+        .map(|flow| (flow, "this flow"));
+    // Where a value is wrong, the notes list the flows that made it, in order.
+    let made = || {
+        finding.notes.iter().rev().find_map(|note| flow_named(note)).map(|flow| (flow, "the last flow that made it"))
     };
+    let Some(((step, flow), what)) = named.or_else(made) else { return };
     let range = starts.get(step).and_then(|&first| json::flow_span(text, step, flow.checked_sub(first)?));
     if let Some(range) = range {
-        finding.labels.push(Label {
-            file: name.to_owned(),
-            start: range.start,
-            end: range.end,
-            text: "this flow".to_owned(),
-        });
+        finding.labels.push(Label { file: name.to_owned(), start: range.start, end: range.end, text: what.to_owned() });
     }
 }
 
