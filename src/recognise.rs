@@ -39,6 +39,8 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
             rest = after.find("-->").map_or("", |at| after[at + 3..].trim_start());
         } else if let Some(after) = rest.strip_prefix("<?") {
             rest = after.find("?>").map_or("", |at| after[at + 2..].trim_start());
+        } else if let Some(after) = rest.strip_prefix("<!DOCTYPE") {
+            rest = after.find('>').map_or("", |at| after[at + 1..].trim_start());
         } else {
             break;
         }
@@ -70,6 +72,8 @@ mod tests {
     fn formats_are_told_apart() {
         assert_eq!(recognise(b"<algo name=\"x\">"), Some(Kind::MscclXml));
         assert_eq!(recognise(b"<!-- licence -->\n<system version=\"1\">"), Some(Kind::NcclTopology));
+        let hwloc = b"<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\"/>";
+        assert_eq!(recognise(hwloc), Some(Kind::NcclTopology));
         assert_eq!(recognise(b"[topology]\nkind = \"ring\"\n"), Some(Kind::Job));
         assert_eq!(recognise(b"\tGPU0\tGPU1\nGPU0\t X \tNV1\n"), Some(Kind::NvidiaSmi));
         assert_eq!(recognise(b"\x00\x01\x02\xff"), None);

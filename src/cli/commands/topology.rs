@@ -24,17 +24,23 @@ fn show(session: &Session, file: &Path) -> CommandResult {
     let bytes = io::read(file).map_err(|d| vec![d])?;
     let name = io::display_name(file);
     let sources = sources(&name, &bytes);
-    let fabric = match recognise(&bytes) {
-        Some(Kind::NcclTopology | Kind::NvidiaSmi) => match import_bytes(&name, &bytes, &ImportOptions::default()) {
-            Ok(imported) => {
-                session.printer.diagnostics(&imported.warnings, &sources);
-                imported.fabric
+    let kind = recognise(&bytes);
+    // A foreign XML is refused by the importer, which knows what it is.
+    let fabric = match kind {
+        _ if matches!(kind, Some(Kind::NcclTopology | Kind::NvidiaSmi))
+            || bytes.trim_ascii_start().starts_with(b"<") =>
+        {
+            match import_bytes(&name, &bytes, &ImportOptions::default()) {
+                Ok(imported) => {
+                    session.printer.diagnostics(&imported.warnings, &sources);
+                    imported.fabric
+                }
+                Err(diagnostics) => {
+                    session.report(&diagnostics, &sources);
+                    return Ok(Status::Input);
+                }
             }
-            Err(diagnostics) => {
-                session.report(&diagnostics, &sources);
-                return Ok(Status::Input);
-            }
-        },
+        }
         _ => match load_bytes(session, &name, &bytes, &folder_of(file)) {
             Ok((loaded, _)) => loaded.fabric,
             Err(status) => return Ok(status),

@@ -33,7 +33,7 @@ pub(super) fn read(
     let document = Document::parse_with_options(text, parsing).map_err(|error| vec![syntax(file, text, &error)])?;
     let root = document.root_element();
     if root.tag_name().name() != "system" {
-        return Err(vec![foreign(file, &root)]);
+        return Err(vec![foreign(file, root.tag_name().name(), root.range().start + 1)]);
     }
     let mut reader =
         Reader { file, options, warnings, errors: Vec::new(), sketch: Sketch::default(), links: Vec::new() };
@@ -75,6 +75,11 @@ fn syntax(file: &str, text: &str, error: &roxmltree::Error) -> Diagnostic {
     let column = rest.char_indices().nth(position.col.saturating_sub(1) as usize).map_or(rest.len(), |(at, _)| at);
     let start = (line + column).min(text.len());
     let end = (start + text[start..].chars().next().map_or(0, char::len_utf8)).min(text.len());
+    if matches!(error, roxmltree::Error::DtdDetected)
+        && let Some(at) = text.find("<!DOCTYPE topology")
+    {
+        return foreign(file, "topology", at + "<!DOCTYPE ".len());
+    }
     let diagnostic = match error {
         roxmltree::Error::DtdDetected => Diagnostic::error("T103", "a document type declaration is refused")
             .help("delete the `<!DOCTYPE …>`: topology files have none"),
@@ -88,10 +93,9 @@ fn lower(text: &str) -> String {
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-fn foreign(file: &str, root: &Node<'_, '_>) -> Diagnostic {
-    let name = root.tag_name().name();
-    let start = root.range().start;
-    let span = start..start + 1 + name.len();
+/// What a file with another root element is; its name begins at the byte `start`.
+fn foreign(file: &str, name: &str, start: usize) -> Diagnostic {
+    let span = start.saturating_sub(1)..start + name.len();
     let make = |what: &str| Diagnostic::error("T101", what.to_owned()).at(file, span.clone(), "");
     match name {
         "topology" => make("this is hwloc's XML (root `topology`), not an NCCL topology file (root `system`)")

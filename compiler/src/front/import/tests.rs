@@ -156,6 +156,8 @@ fn foreign_and_broken_files_are_refused_by_name() {
         (error.code, error.message)
     };
     assert!(message("<topology version=\"2.0\"/>").1.contains("hwloc"));
+    let hwloc = "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\"/>\n";
+    assert!(message(hwloc).1.contains("hwloc"), "as hwloc writes it");
     assert!(message("<graphs version=\"1\"/>").1.contains("graph file"));
     assert!(message("<algo name=\"x\"/>").1.contains("MSCCL"));
     assert_eq!(message("<systen/>").0, "T101");
