@@ -158,6 +158,12 @@ fn export_xml(
     let mut warnings = route_warnings(problem, plan.value(), request.strict_routes)?;
     let written = write_xml(problem, plan.value(), profile, request)?;
     warnings.extend(written.warnings);
+    if !profile.loadable {
+        warnings.push(
+            Diagnostic::warning("X016", "no runtime loads this file: it was written without limits")
+                .help("write it for msccl, azure or rccl to run it"),
+        );
+    }
     let checked = check_written(plan, &written.collective, &written.text)?;
     Ok(Exported { text: written.text, warnings, checked })
 }

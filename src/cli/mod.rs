@@ -156,6 +156,12 @@ const CODES: &[CodeEntry] = &[
         explanation: "Neither inplace nor outofplace is 1, so no runtime ever selects the file.",
     },
     CodeEntry {
+        code: "X016",
+        title: "no runtime loads the file",
+        explanation: "The file was written for `unlimited`, a runtime that does not exist: its threadblocks, channels or elements may be more than \
+                      any real one holds. Such files are for study, and for tools that read the format.",
+    },
+    CodeEntry {
         code: "X015",
         title: "a plan in place for calls out of place",
         explanation: "A plan that was compiled in place keeps its result where the input is. A call out of place gives two buffers and must leave the \
