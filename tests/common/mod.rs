@@ -83,3 +83,21 @@ pub fn files(relative: &str, ending: &str) -> Vec<PathBuf> {
     assert!(!found.is_empty(), "no {ending} in {relative}");
     found
 }
+
+pub mod replay;
+pub mod simulate;
+
+/// The value of an attribute of an XML element on this line.
+#[track_caller]
+pub fn attribute<'a>(line: &'a str, key: &str) -> &'a str {
+    let from = format!(" {key}=\"");
+    let start = line.find(&from).unwrap_or_else(|| panic!("no {key} in {line}")) + from.len();
+    &line[start..start + line[start..].find('"').expect("a closing quote")]
+}
+
+/// The line with another value of the attribute.
+#[track_caller]
+pub fn with_attribute(line: &str, key: &str, value: &str) -> String {
+    let old = attribute(line, key);
+    line.replacen(&format!(" {key}=\"{old}\""), &format!(" {key}=\"{value}\""), 1)
+}

@@ -1,0 +1,417 @@
+//! Every command and option, as a person or a script meets them.
+
+mod common;
+
+use std::path::Path;
+
+use common::{path, rondo, rondo_with};
+use serde_json::Value;
+
+const JOB: &str = "examples/ring8/job.toml";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Demands exactly these keys.
+#[track_caller]
+fn has_keys(value: &Value, keys: &[&str]) {
+    let mut found: Vec<_> = value.as_object().unwrap_or_else(|| panic!("no object: {value}")).keys().collect();
+    let mut wanted = keys.to_vec();
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+/// A folder with the plan of the example, and its files.
+fn compiled() -> (tempfile::TempDir, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.json").display().to_string();
+    let xml = folder.path().join("plan.xml").display().to_string();
+    rondo(&["compile", JOB, "--no-smt", "-o", &plan, "--emit", &format!("msccl-xml:azure={xml}")]).expect(0);
+    (folder, plan, xml)
+}
+
+#[test]
+fn every_command_has_help_that_names_its_options() {
+    let commands: [&[&str]; 10] = [
+        &[],
+        &["compile"],
+        &["verify"],
+        &["export"],
+        &["cost"],
+        &["topology"],
+        &["topology", "show"],
+        &["topology", "import"],
+        &["explain"],
+        &["completions"],
+    ];
+    for command in commands {
+        for flag in ["--help", "-h"] {
+            let run = rondo(&[command, &[flag]].concat()).expect(0);
+            assert!(run.stdout.contains("Usage: rondo"), "{command:?}: {}", run.stdout);
+            assert!(run.stdout.contains("--output-format"), "{command:?}: {}", run.stdout);
+            assert!(run.stderr.is_empty(), "{command:?}: {}", run.stderr);
+            assert!(run.stdout.lines().all(|line| line.chars().count() <= 100), "{command:?}: a line is too wide");
+        }
+    }
+    let version = rondo(&["--version"]).expect(0);
+    assert_eq!(version.stdout, format!("rondo {}\n", env!("CARGO_PKG_VERSION")));
+    let bare = rondo(&[]).expect(2);
+    assert!((bare.stdout + &bare.stderr).contains("Usage"));
+}
+
+/// The commands that the help texts recommend are right, where they name files of the repository.
+#[test]
+fn examples_in_help_texts_run() {
+    let mut ran = 0;
+    for command in ["compile", "cost", "topology show"] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = rondo(&arguments).expect(0).stdout;
+        for line in help.lines().filter_map(|line| line.trim().strip_prefix("rondo ")) {
+            let words: Vec<&str> = line.split(' ').collect();
+            if words.iter().any(|word| word.ends_with("job.toml"))
+                && !line.contains("=pl")
+                && line.contains("examples/")
+            {
+                if !line.contains(" -o ") {
+                    rondo(&words).expect(0);
+                    ran += 1;
+                }
+            }
+        }
+    }
+    assert!(3 <= ran, "{ran}");
+}
+
+#[test]
+fn compile_reports_as_json() {
+    let (folder, plan, xml) = compiled();
+    let emit = format!("msccl-xml:rccl={xml}");
+    let run = rondo(&["compile", JOB, "--output-format", "json", "-o", &plan, "--emit", &emit]).expect(0);
+    let report = json(&run.stdout);
+    has_keys(
+        &report,
+        &[
+            "command",
+            "verdict",
+            "problem",
+            "schedule",
+            "price",
+            "candidates",
+            "checks",
+            "findings",
+            "defaults",
+            "files",
+        ],
+    );
+    assert_eq!(report["command"], "compile");
+    assert_eq!(report["verdict"], "verified");
+    assert_eq!(report["problem"]["collectives"][0]["buffer_bytes"], 1 << 20);
+    let candidates = report["candidates"].as_array().unwrap();
+    assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 1);
+    let times: Vec<f64> = candidates.iter().filter_map(|c| c["time"]["seconds"].as_f64()).collect();
+    assert!(5 < times.len() && times.is_sorted(), "{times:?}");
+    assert!(candidates.iter().all(|c| !c["reason"].as_str().unwrap().is_empty()));
+    // The report's price is the plan's claim.
+    let text = std::fs::read_to_string(&plan).unwrap();
+    assert_eq!(json(&text)["claimed"]["time"], report["price"]["time"]["exact"]);
+    let files = report["files"].as_array().unwrap();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        has_keys(file, &["file", "bytes", "checked"]);
+        assert_eq!(std::fs::metadata(file["file"].as_str().unwrap()).unwrap().len(), file["bytes"].as_u64().unwrap());
+    }
+    drop(folder);
+}
+
+#[test]
+fn verify_reports_as_json_and_as_sarif() {
+    let (folder, plan, xml) = compiled();
+    let bad = folder.path().join("bad.json").display().to_string();
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let line = text.lines().position(|line| line.contains("\"reduce\"")).unwrap();
+    let broken: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(at, text)| if at == line { text.replacen("\"o\",", "\"o\",99", 1) } else { text.to_owned() })
+        .collect();
+    std::fs::write(&bad, broken.join("\n")).unwrap();
+
+    let run = rondo(&["verify", &plan, &xml, &bad, "/no/such/file.json", "--output-format", "json"]).expect(1);
+    let report = json(&run.stdout);
+    has_keys(&report, &["command", "files"]);
+    assert_eq!(report["command"], "verify");
+    let files = report["files"].as_array().unwrap();
+    let verdicts: Vec<_> = files.iter().map(|file| file["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["verified", "verified", "refuted", "unreadable"]);
+    for file in files {
+        has_keys(file, &["file", "verdict", "format", "against", "checks", "findings"]);
+    }
+
+    let run = rondo(&["verify", &plan, &bad, "--output-format", "sarif"]).expect(1);
+    let report = json(&run.stdout);
+    has_keys(&report, &["$schema", "version", "runs"]);
+    assert_eq!(report["version"], "2.1.0");
+    let driver = &report["runs"][0]["tool"]["driver"];
+    assert_eq!(driver["name"], "rondo");
+    let results = report["runs"][0]["results"].as_array().unwrap();
+    assert!(!results.is_empty());
+    let rules: Vec<_> = driver["rules"].as_array().unwrap().iter().map(|rule| rule["id"].clone()).collect();
+    for result in results {
+        assert!(rules.contains(&result["ruleId"]), "{result}");
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
+    }
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"].as_str().unwrap(), bad);
+    assert_eq!(place["region"]["startLine"].as_u64().unwrap(), line as u64 + 1);
+    let good = json(&rondo(&["verify", &plan, "--output-format", "sarif"]).expect(0).stdout);
+    assert_eq!(good["runs"][0]["results"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_other_commands_report_as_json() {
+    let (folder, plan, _) = compiled();
+    for file in [JOB, &plan] {
+        let report = json(&rondo(&["cost", file, "--output-format", "json"]).expect(0).stdout);
+        has_keys(&report, &["command", "problem", "algorithm", "price"]);
+        has_keys(
+            &report["price"],
+            &["time", "algorithm_bandwidth", "bus_bandwidth", "bound", "gap", "bandwidth_gap", "steps"],
+        );
+        assert_eq!(report["price"]["bandwidth_gap"], "1", "a two-way ring reaches the bound of its links");
+    }
+    let xml = folder.path().join("out.xml").display().to_string();
+    let run = rondo(&["export", &plan, "--to", "msccl-xml:msccl", "-o", &xml, "--output-format", "json"]).expect(0);
+    has_keys(&json(&run.stdout), &["command", "file", "bytes", "checked"]);
+    let report = json(&rondo(&["topology", "show", JOB, "--output-format", "json"]).expect(0).stdout);
+    has_keys(&report, &["command", "topology"]);
+    assert_eq!(report["topology"]["compute_nodes"], 8);
+    assert!(json(&rondo(&["explain", "--output-format", "json"]).expect(0).stdout).is_array());
+}
+
+#[test]
+fn every_code_is_explained() {
+    let list = json(&rondo(&["explain", "--output-format", "json"]).expect(0).stdout);
+    let list = list.as_array().unwrap();
+    let text = rondo(&["explain"]).expect(0).stdout;
+    assert!(100 < list.len() && text.lines().count() == list.len());
+    let mut codes: Vec<&str> = list.iter().map(|entry| entry["code"].as_str().unwrap()).collect();
+    // One run a letter; the others are the same table.
+    for entry in list {
+        has_keys(entry, &["code", "title", "explanation"]);
+        assert!(20 < entry["explanation"].as_str().unwrap().len(), "{entry}");
+    }
+    for code in &codes {
+        let shown = rondo(&["explain", &code.to_lowercase()]).expect(0).stdout;
+        assert!(shown.starts_with(&format!("{code}: ")), "{shown}");
+    }
+    let count = codes.len();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), count, "a code stands for two things");
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = rondo(&["completions", shell]).expect(0).stdout;
+        for word in ["compile", "verify", "--against", "topology"] {
+            let word = if shell == "fish" { word.trim_start_matches('-') } else { word };
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    rondo(&["completions", "tcsh"]).expect(2).says("bash");
+}
+
+#[test]
+fn calibration_finds_the_parameters_that_made_the_table() {
+    // A ring over 8 GPUs on a switch: 14 steps of 2 hops at 0.5 us; an eighth of the message each. The table is made
+    // with a start-up of 5 us and 20 GB/s, while the job says otherwise.
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.toml");
+    std::fs::write(
+        &job,
+        "[topology]\nkind = \"switch\"\nnodes = 8\nbandwidth = \"25 GB/s\"\nlatency = \"500 ns\"\n\n[collective]\n\
+         kind = \"all_reduce\"\nbuffer_size = \"1 MiB\"\n\n[compile]\nalgorithm = \"ring\"\nchunks = 8\n\n\
+         [cost]\nstartup = \"1 us\"\nreduce_cost = \"0 s/B\"\n",
+    )
+    .unwrap();
+    let mut table = String::from(
+        "# nThread 1 nGpus 8\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n",
+    );
+    for exponent in 10..28 {
+        let size = 1_u64 << exponent;
+        let time = 14.0 * (5.0 + 2.0 * 0.5) + 14.0 / 8.0 * size as f64 / 20_000.0;
+        table.push_str(&format!(
+            "{size:>12} {:>12}     float     sum      -1 {time:>8.2}    1.00    1.00      0 {time:>8.2}    1.00    1.00      0\n",
+            size / 4
+        ));
+    }
+    table.push_str("# Avg bus bandwidth    : 1.0\n");
+    let file = folder.path().join("table.txt");
+    std::fs::write(&file, table).unwrap();
+    let (job, file) = (job.to_str().unwrap(), file.to_str().unwrap());
+    let report = json(&rondo(&["cost", job, "--calibrate", file, "--output-format", "json"]).expect(0).stdout);
+    let close = |key: &str, wanted: f64| {
+        let found = report[key].as_f64().unwrap();
+        assert!((found / wanted - 1.0).abs() < 0.01, "{key}: {found}, not {wanted}");
+    };
+    close("startup_seconds", 5e-6);
+    close("bytes_per_second", 20e9);
+    assert!(report["rms"].as_f64().unwrap() < 0.001, "{report:#}");
+    assert_eq!(report["residuals"].as_array().unwrap().len(), 18);
+    let text = rondo(&["cost", job, "--calibrate", file]).expect(0).stdout;
+    assert!(text.contains("start-up") && text.contains("residual"), "{text}");
+    rondo(&["cost", job, "--calibrate", job]).expect(2);
+    rondo(&["cost", job, "--calibrate", "/no/such/table"]).expect(2).says("/no/such/table");
+}
+
+#[test]
+fn against_a_job_a_file_is_right_or_wrong() {
+    let (folder, plan, xml) = compiled();
+    rondo(&["verify", &plan, &xml, "--against", JOB]).expect(0);
+    let text = std::fs::read_to_string(path(JOB)).unwrap();
+    let other = folder.path().join("other.toml").display().to_string();
+    for (from, to) in
+        [("all_reduce", "all_gather"), ("nodes = 8", "nodes = 4"), ("\"1 MiB\"", "\"1 MiB\"\nin_place = true")]
+    {
+        std::fs::write(&other, text.replace(from, to)).unwrap();
+        for file in [&plan, &xml] {
+            rondo(&["verify", file, "--against", &other]).expect(1).says("X011");
+        }
+    }
+    std::fs::write(&other, "nonsense").unwrap();
+    rondo(&["verify", &plan, "--against", &other]).expect(2);
+    rondo(&["verify", &plan, "--against", "/no/such/job.toml"]).expect(2).says("/no/such/job.toml");
+}
+
+#[test]
+fn a_named_runtime_must_be_able_to_load_the_file() {
+    let (folder, plan, xml) = compiled();
+    // The example has rrc, which RCCL's reader takes and its kernel does not run.
+    let text = std::fs::read_to_string(&xml).unwrap();
+    assert!(text.contains("\"rrc\""));
+    for runtime in ["azure", "msccl"] {
+        rondo(&["verify", &xml, "--runtime", runtime]).expect(0);
+    }
+    rondo(&["verify", &xml, "--runtime", "rccl"]).expect(1).says("rrc");
+    rondo(&["verify", &xml, "--runtime", "nccl"]).expect(2).says("msccl, azure, rccl");
+    rondo(&["verify", &plan, "--runtime", "azure"]).expect(1).says("export");
+    // Without sizes only msccl loads it.
+    let bare = folder.path().join("bare.xml").display().to_string();
+    let first = text.lines().next().unwrap();
+    let end = first.find(" minBytes").unwrap();
+    std::fs::write(&bare, text.replacen(&first[end..], ">", 1)).unwrap();
+    rondo(&["verify", &bare]).expect(0);
+    rondo(&["verify", &bare, "--runtime", "azure"]).expect(1).says("minBytes");
+}
+
+#[test]
+fn files_can_be_piped_and_a_plan_goes_to_standard_output_alone() {
+    let run = rondo(&["compile", JOB, "--no-smt", "-o", "-"]).expect(0);
+    assert!(json(&run.stdout)["format"] == "rondo.plan");
+    rondo_with(&["verify", "-"], run.stdout.as_bytes()).expect(0);
+    rondo_with(&["cost", "-"], run.stdout.as_bytes()).expect(0);
+    let xml = rondo_with(&["export", "-", "--to", "msccl-xml:azure", "-o", "-"], run.stdout.as_bytes()).expect(0);
+    rondo_with(&["verify", "-", "--runtime", "azure"], xml.stdout.as_bytes()).expect(0);
+    let again = rondo_with(&["export", "-", "--to", "json", "-o", "-"], run.stdout.as_bytes()).expect(0);
+    assert_eq!(again.stdout, run.stdout, "a plan that is read and written is the same plan");
+    for (option, value) in [("--protocol", "LL3"), ("--to", "msccl-xml:nccl")] {
+        let mut arguments = vec!["export", "-", "-o", "-", option, value];
+        if option != "--to" {
+            arguments.extend(["--to", "msccl-xml:msccl"]);
+        }
+        rondo_with(&arguments, run.stdout.as_bytes()).expect(2).says("allowed");
+    }
+}
+
+/// The sizes that a file of a set serves, both ends included.
+fn served(folder: &Path, file: &str, runtime: &str) -> (u64, u64) {
+    let text = std::fs::read_to_string(folder.join(file)).unwrap();
+    let number = |key: &str| common::attribute(text.lines().next().unwrap(), key).parse::<u64>().unwrap();
+    let (low, high) = (number("minBytes"), number("maxBytes"));
+    assert_ne!(high, 0, "0 would mean no limit, or never");
+    // msccl no longer serves the number that stands there; the others do.
+    (low, if runtime == "msccl" { high - 1 } else { high })
+}
+
+#[test]
+fn a_set_of_plans_covers_its_sizes_without_overlap() {
+    // Start-up against rate: several algorithms win, each somewhere. Sizes that are no power of two; an element of 2 bytes.
+    let job = "[topology]\nkind = \"hypercube\"\ndimensions = 3\nbandwidth = \"25 GB/s\"\nlatency = \"500 ns\"\n\n[collective]\n\
+               kind = \"all_reduce\"\nbuffer_size = \"LOW..HIGH\"\ndtype = \"float16\"\n\n[cost]\nstartup = \"3 us\"\n";
+    for (low, high, least) in [(0_u64, 1_u64 << 26, 2), (1000, 99_999_998, 2), (64, 64, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let folders: Vec<_> = ["msccl", "azure", "rccl"].map(|name| (name, folder.path().join(name))).into();
+        let emits: Vec<String> =
+            folders.iter().map(|(name, folder)| format!("msccl-xml:{name}={}", folder.display())).collect();
+        let mut arguments = vec!["compile", "-", "--no-smt"];
+        for emit in &emits {
+            arguments.extend(["--emit", emit]);
+        }
+        let job = job.replace("LOW", &format!("{low} B")).replace("HIGH", &format!("{high} B"));
+        rondo_with(&arguments, job.as_bytes()).expect(0);
+        for (runtime, folder) in &folders {
+            let index = json(&std::fs::read_to_string(folder.join("index.json")).unwrap());
+            assert_eq!(index["format"], "rondo.set");
+            let how = index["how_to_load"].to_string();
+            assert!(how.contains(if *runtime == "msccl" { "MSCCL_XML_FILES=" } else { "MSCCL_ALGO_DIR=" }), "{how}");
+            let plans = index["plans"].as_array().unwrap();
+            assert!((least..=4).contains(&plans.len()), "{runtime}: {} plans", plans.len());
+            // Every multiple of the element is served by exactly one file: each begins one element after the last.
+            let mut next = low;
+            for plan in plans {
+                let (from, to) = served(folder, plan["file"].as_str().unwrap(), runtime);
+                assert_eq!(plan["from_bytes"], from, "{runtime}");
+                // A message of 0 bytes never comes to a file; its range may end at 1.
+                assert!(plan["to_bytes"] == to || (plan["to_bytes"] == 0 && to <= 1), "{runtime}: {plan} {to}");
+                assert_eq!(from, next, "{runtime}: a gap or an overlap");
+                next = plan["to_bytes"].as_u64().unwrap() + 2;
+            }
+            assert_eq!(next, high + 2, "{runtime}");
+            // Nothing else lies in the folder that a runtime reads.
+            assert_eq!(std::fs::read_dir(folder.join("algorithms")).unwrap().count(), plans.len());
+            rondo(&["verify", folder.to_str().unwrap(), "--runtime", runtime]).expect(0);
+        }
+    }
+}
+
+/// At a switch-over size the two prices meet: on each side the plan that serves it is no dearer than its neighbour.
+#[test]
+fn the_plans_of_a_set_change_where_their_prices_cross() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("set");
+    rondo(&["compile", "examples/size-range/job.toml", "--no-smt", "-o", out.to_str().unwrap()]).expect(0);
+    let index = json(&std::fs::read_to_string(out.join("index.json")).unwrap());
+    let plans = index["plans"].as_array().unwrap();
+    assert!(2 <= plans.len());
+    let ratio = |text: &Value| -> (u128, u128) {
+        let text = text.as_str().unwrap();
+        let (a, b) = text.split_once('/').unwrap_or((text, "1"));
+        (a.parse().unwrap(), b.parse().unwrap())
+    };
+    // fixed + per_byte · size, as a fraction.
+    let price = |plan: &Value, size: u128| {
+        let ((a, b), (c, d)) = (ratio(&plan["seconds_at_0_bytes"]), ratio(&plan["seconds_a_byte"]));
+        (a * d + c * b * size, b * d)
+    };
+    let at_most = |x: (u128, u128), y: (u128, u128)| x.0 * y.1 <= y.0 * x.1;
+    for pair in plans.windows(2) {
+        let (last, first) = (pair[0]["to_bytes"].as_u64().unwrap(), pair[1]["from_bytes"].as_u64().unwrap());
+        assert_eq!(last + 4, first);
+        let (last, first) = (u128::from(last), u128::from(first));
+        assert!(at_most(price(&pair[0], last), price(&pair[1], last)), "{pair:#?}");
+        assert!(at_most(price(&pair[1], first), price(&pair[0], first)), "{pair:#?}");
+    }
+    for plan in plans {
+        let file = out.join(plan["file"].as_str().unwrap());
+        let text = json(&std::fs::read_to_string(file).unwrap());
+        let size = u128::from(plan["to_bytes"].as_u64().unwrap());
+        if size % 1024 == 0 {
+            let claimed = ratio(&text["claimed"]["time"]);
+            let (a, b) = price(plan, size);
+            assert_eq!(a * claimed.1, claimed.0 * b, "the price of the line is that of the plan");
+        }
+    }
+}
