@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rondo_backends::{json, msccl_xml};
 use rondo_compiler::lower::{LowerOptions, lower};
 use rondo_compiler::pass::refine;
-use rondo_ir::collective::Collective;
+use rondo_ir::collective::{Collective, CollectiveSpec};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::index::NodeId;
 use rondo_ir::problem::Problem;
@@ -263,7 +263,10 @@ fn verify_text(collective: &Collective, text: &str) -> Result<Vec<(&'static str,
     let parsed = msccl_xml::parse("the written file", text)?;
     let mut verified = Vec::new();
     for header in &parsed.headers {
-        let claim = Claim { collective: header.collective.clone(), chunks: header.chunks };
+        // A file names no operator; the plan's is the one that is asked for.
+        let spec = CollectiveSpec { operator: collective.operator(), ..header.collective.to_spec() };
+        let claimed = Collective::new(spec).map_err(|error| vec![Diagnostic::error("X007", error.to_string())])?;
+        let claim = Claim { collective: claimed, chunks: header.chunks };
         let place = if claim.collective.in_place() { "in place" } else { "out of place" };
         if claim.collective.kind() != collective.kind() || claim.collective.ranks() != collective.ranks() {
             let message = format!("the written file claims {}, not {collective}", claim.collective);

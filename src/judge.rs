@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rondo_backends::{json, msccl_xml};
 use rondo_compiler::front::job::{build_problem, build_problem_for};
-use rondo_ir::collective::{Buffer, Collective, CollectiveKind};
+use rondo_ir::collective::{Buffer, Collective, CollectiveKind, CollectiveSpec, ReduceOperator};
 use rondo_ir::diagnostic::{Diagnostic, Label, Severity};
 use rondo_ir::problem::Problem;
 use rondo_ir::profile::{RuntimeProfile, SizeEnd};
@@ -121,7 +121,18 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                     if let Some(profile) = options.runtime {
                         limits = not_loadable(&parsed, profile);
                     }
+                    let unread = parsed.in_place && !claims.iter().any(|claim| claim.collective.in_place());
                     let mut judgement = judge_program(name, bytes, "msccl xml", &claims, parsed.program, options);
+                    if unread && options.against.is_none() && options.against_plan.is_none() {
+                        judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
+                        judgement.checks.push(Check {
+                            name: "in-place",
+                            answer: Answer::Unknown,
+                            decides: true,
+                            detail: "the file also claims calls in place, which cannot be decided for this collective"
+                                .to_owned(),
+                        });
+                    }
                     if limits.iter().any(|finding| finding.severity == Severity::Error) {
                         judgement.verdict = Verdict::Refuted;
                     }
@@ -344,7 +355,7 @@ fn judge_program(
         let claim = match options.against {
             None => {
                 judgement.against.push(format!("the file's own claim: {}", in_words(&claim.collective)));
-                claim.clone()
+                with_operator_of_plan(claim, options)
             }
             Some(loaded) => match claim_of_job(claim, loaded) {
                 Ok(wanted) => {
@@ -490,6 +501,17 @@ fn largest_message(parsed: &msccl_xml::Parsed, profile: &RuntimeProfile) -> Opti
     }
 }
 
+/// A file names no operator; where it is compared with a plan, the plan's is the one that is asked for.
+fn with_operator_of_plan(claim: &Claim, options: &JudgeOptions<'_>) -> Claim {
+    let Some(About::Problem(problem)) = options.against_plan.map(|(_, plan)| plan.about()) else {
+        return claim.clone();
+    };
+    let operator = problem.groups().first().map(|group| group.collective().operator());
+    let spec =
+        CollectiveSpec { operator: operator.unwrap_or(claim.collective.operator()), ..claim.collective.to_spec() };
+    Collective::new(spec).map_or_else(|_| claim.clone(), |collective| Claim { collective, chunks: claim.chunks })
+}
+
 /// A claim without sizes, which a program does not have.
 fn in_words(collective: &Collective) -> String {
     let operator = if collective.kind().reduces() { format!(" {}", collective.operator()) } else { String::new() };
@@ -509,6 +531,9 @@ fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>
         return Err(Box::new(Diagnostic::error("X011", format!("the job {} has no collective", job.file))));
     };
     let collective = group.collective();
+    if collective.operator() == ReduceOperator::Avg && collective.kind().reduces() {
+        return Err(Box::new(Diagnostic::error("X011", "no runtime uses such a file for avg; the job asks for it")));
+    }
     let same_kind = match (claim.collective.kind(), collective.kind()) {
         (CollectiveKind::AllToAll { .. }, CollectiveKind::AllToAll { .. }) => true,
         (a, b) => a == b,

@@ -34,9 +34,25 @@ pub struct Loaded {
 /// Everything that is wrong with the file, or with the files that it names.
 pub fn load_job(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
     let job = job::parse_job_bytes(name, bytes)?;
-    let read = |path: &str| std::fs::read_to_string(folder.join(path));
+    let read = |path: &str| read_text(&folder.join(path));
     let topology::Built { fabric, warnings, sources } = topology::build(&job.topology, &read)?;
     Ok(Loaded { job, fabric, warnings, sources })
+}
+
+/// Largest file that a job may name.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// Reads a regular file of reasonable size.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let metadata = std::fs::metadata(path)?;
+    let refuse = |why: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned()));
+    if !metadata.is_file() {
+        return refuse("it is no regular file");
+    }
+    if LARGEST_FILE < metadata.len() {
+        return refuse("it is larger than 64 MiB");
+    }
+    std::fs::read_to_string(path)
 }
 
 /// How hard the independent SMT proof is tried.
@@ -173,6 +189,12 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure`]: never a schedule without its proof.
 pub fn compile(problem: &Arc<Problem>, fabric: &Fabric, request: &Request, proof: &Proof) -> Result<Compiled, Failure> {
+    let elements = problem.groups().iter().map(|group| group.collective().elements()).max().unwrap_or(0).max(1);
+    if let Some(chunks) = request.chunks.filter(|&chunks| chunks == 0 || elements < u64::from(chunks)) {
+        let finding = Diagnostic::error("X005", format!("{chunks} chunks of a buffer with {elements} elements"))
+            .help(format!("ask for 1 to {elements} chunks, or leave the number out"));
+        return Err(Failure::Input(vec![finding]));
+    }
     let context = BuildContext::new(problem, fabric);
     let selection = auto::select(&context, Algorithm::parse(&request.algorithm), request.chunks)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;

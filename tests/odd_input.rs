@@ -139,3 +139,44 @@ fn a_closed_standard_output_is_no_error() {
     let text = String::from_utf8_lossy(&status.stderr);
     assert!(!text.contains("panicked") && !text.contains("internal error"), "{text}");
 }
+
+#[test]
+fn outputs_never_overwrite_the_job_or_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (job_file, plan) = (path("job.toml"), path("plan.json"));
+    let text = job("8", "4 KiB", "25 GB/s");
+    std::fs::write(&job_file, &text).unwrap();
+    rondo(&["compile", &job_file, "-o", &job_file]).expect(2).says("written over");
+    assert_eq!(std::fs::read_to_string(&job_file).unwrap(), text);
+    rondo(&["compile", &job_file, "-o", &plan, "--emit", &format!("json={plan}")]).expect(2).says("written over");
+    rondo(&["compile", &job_file, "-o", "-", "--emit", "json=-"]).expect(2).says("written over");
+}
+
+#[test]
+fn more_chunks_than_elements_are_refused() {
+    let text = job("8", "64 B", "25 GB/s");
+    rondo_with(&["compile", "-", "--chunks", "1000000000"], text.as_bytes()).expect(2).says("16 elements");
+    rondo_with(&["compile", "-", "--chunks", "0"], text.as_bytes()).expect(2).says("0 chunks");
+}
+
+#[test]
+fn every_operator_that_a_runtime_has_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.xml");
+    let file = file.to_str().unwrap();
+    let plan = folder.path().join("plan.json");
+    let plan = plan.to_str().unwrap();
+    for operator in ["sum", "prod", "min", "max"] {
+        let text = format!("{}operator = \"{operator}\"\n", job("4", "4 KiB", "25 GB/s"));
+        let emit = format!("msccl-xml:rccl={file}");
+        rondo_with(&["compile", "-", "-o", plan, "--emit", &emit], text.as_bytes()).expect(0);
+        rondo(&["verify", file, "--against", plan]).expect(0);
+    }
+}
+
+#[test]
+fn a_file_named_in_a_job_must_be_a_file() {
+    let text = "[topology]\nfile = \"/dev/zero\"\n\n[collective]\nkind = \"all_reduce\"\nbuffer_size = \"4 KiB\"\n";
+    compile(text).expect(2).says("/dev/zero");
+}

@@ -31,8 +31,9 @@ pub struct Arguments {
     pub color: ColorChoice,
 
     /// Worker threads; 0 means one a core. Results do not depend on it
-    #[arg(long, global = true, default_value_t = 0, value_name = "N", help_heading = "Limits")]
-    pub threads: usize,
+    #[arg(long, global = true, default_value_t = 0, value_name = "N", help_heading = "Limits",
+        value_parser = clap::value_parser!(u16).range(0..=256))]
+    pub threads: u16,
 }
 
 /// How results are printed.

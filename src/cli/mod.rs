@@ -64,7 +64,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }));
     if 0 < arguments.threads {
         // Fails only if a pool exists already, which then serves.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build_global();
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(usize::from(arguments.threads)).build_global();
     }
     let session = Session { printer: render::Printer::new(arguments.color), format: arguments.output_format };
     let result = match &arguments.command {

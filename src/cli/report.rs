@@ -123,7 +123,7 @@ fn gap(cost: &Cost, bound: &Bound) -> String {
         Some(_) => format!("{:.4}", time.to_f64() / least.to_f64()),
     };
     let (total, bandwidth) = (ratio(&cost.total, &bound.synchronous), ratio(&cost.bandwidth(), &bound.bandwidth.time));
-    format!("{total} to the bound step by step; bandwidth term {bandwidth}")
+    format!("{total} against the bound step by step; bandwidth term {bandwidth}")
 }
 
 /// The same as JSON.

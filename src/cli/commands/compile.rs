@@ -30,6 +30,7 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         Err(status) => return Ok(status),
     };
     let targets = targets(&loaded, arguments)?;
+    distinct(&arguments.job, arguments.output.iter().chain(targets.iter().map(|target| &target.path)))?;
     let mut request = Request::of(&loaded.job);
     if let Some(name) = &arguments.algorithm {
         request.algorithm.clone_from(name);
@@ -100,6 +101,29 @@ fn targets(loaded: &Loaded, arguments: &CompileArguments) -> Result<Vec<Target>,
         targets.push(Target { request, path: PathBuf::from(path) });
     }
     Ok(targets)
+}
+
+/// Outputs must differ from each other and from the job.
+fn distinct<'a>(job: &'a Path, outputs: impl Iterator<Item = &'a PathBuf>) -> Result<(), Vec<Diagnostic>> {
+    // A file that is not there yet has no canonical path; that of its folder does.
+    let canonical = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+        std::fs::canonicalize(path).or_else(|_| std::fs::canonicalize(folder).map(|folder| folder.join(name)))
+    };
+    let mut seen = Vec::new();
+    if job != Path::new("-") {
+        seen.extend(canonical(job));
+    }
+    for output in outputs {
+        let path = if output == Path::new("-") { PathBuf::from("-") } else { canonical(output).unwrap_or_default() };
+        if !path.as_os_str().is_empty() && seen.contains(&path) {
+            let message = format!("{} would be written over the job or another output", output.display());
+            return Err(vec![Diagnostic::error("X005", message).help("give every output a name of its own")]);
+        }
+        seen.push(path);
+    }
+    Ok(())
 }
 
 /// Prints why there is no schedule.
