@@ -262,7 +262,9 @@ pub fn check_written(
 fn verify_text(collective: &Collective, text: &str) -> Result<Vec<(&'static str, Verified<Program>)>, Vec<Diagnostic>> {
     let parsed = msccl_xml::parse("the written file", text)?;
     let mut verified = Vec::new();
-    for header in &parsed.headers {
+    let readings = parsed.headers.len();
+    let mut program = Some(parsed.program);
+    for (index, header) in parsed.headers.iter().enumerate() {
         // A file names no operator; the plan's is the one that is asked for.
         let spec = CollectiveSpec { operator: collective.operator(), ..header.collective.to_spec() };
         let claimed = Collective::new(spec).map_err(|error| vec![Diagnostic::error("X007", error.to_string())])?;
@@ -272,7 +274,8 @@ fn verify_text(collective: &Collective, text: &str) -> Result<Vec<(&'static str,
             let message = format!("the written file claims {}, not {collective}", claim.collective);
             return Err(vec![Diagnostic::error("X007", message)]);
         }
-        let outcome = verify_program(claim, parsed.program.clone(), &ProgramOptions::default());
+        let Some(program) = (if index + 1 == readings { program.take() } else { program.clone() }) else { break };
+        let outcome = verify_program(claim, program, &ProgramOptions::default());
         let answer = outcome.answer();
         let Some(program) = outcome.verified else {
             let what = if answer == Answer::Refuted { "is wrong" } else { "could not be decided" };

@@ -227,6 +227,26 @@ fn of_schedule(problem: &Problem, schedule: &Schedule, values: &mut Values) -> R
     let mut id = 0_u32;
     for step in (0..schedule.steps.len()).map(StepId::new) {
         for flow in schedule.flows(step) {
+            if matches!(flow.path.kind(), PathKind::Local | PathKind::Route(_)) {
+                // One source and one target: nearly all flows.
+                let (src, dst) = (position(flow.src)?, position(flow.dst)?);
+                let source = locate(src, flow.src_place, flow.count)?;
+                let target = locate(dst, flow.dst_place, flow.count)?;
+                let adds = flow.op == FlowOp::Reduce;
+                for slot in 0..flow.count {
+                    let value = at[(source + slot) as usize];
+                    if !flow.path.is_local() {
+                        transfers.push(Transfer { src, dst, value, origin: id, when: id });
+                    }
+                    let src_place = flow.src_place.offset(slot);
+                    writes.push(Write { dst: target + slot, src, src_place, value, adds });
+                }
+                if schedule.dependencies.is_some() {
+                    apply(&mut writes, &mut at, values);
+                }
+                id = id.saturating_add(1);
+                continue;
+            }
             let (sources, targets) = ends(schedule, &flow)?;
             let src = position(flow.src)?;
             let sources = sources
