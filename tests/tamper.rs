@@ -494,3 +494,18 @@ fn another_correct_all_reduce_is_not_this_schedule() {
         panic!("each block takes another way, but: {checked}");
     }
 }
+
+#[test]
+fn a_file_is_compared_with_the_plan_that_it_should_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| folder.path().join(file).display().to_string();
+    let (plan, own, other) = (name("plan.json"), name("own.xml"), name("other.xml"));
+    let job = "examples/ring8/job.toml";
+    let emit = format!("msccl-xml:azure={own}");
+    rondo(&["compile", job, "--no-smt", "--algorithm", "ring", "-o", &plan, "--emit", &emit]).expect(0);
+    let emit = format!("msccl-xml:azure={other}");
+    rondo(&["compile", job, "--no-smt", "--algorithm", "direct", "--emit", &emit]).expect(0);
+    rondo(&["verify", &own, &other]).expect(0);
+    rondo(&["verify", &own, "--against", &plan]).expect(0);
+    rondo(&["verify", &other, "--against", &plan]).expect(1);
+}
