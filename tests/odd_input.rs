@@ -114,6 +114,20 @@ fn an_output_that_cannot_be_written_is_an_error_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
 }
 
+/// Six hops of the longest delay are beyond 64 bits of femtoseconds; both prices are exact.
+#[test]
+fn very_long_delays_have_one_price() {
+    let text = |latency: &str| {
+        format!(
+            "[topology]\nkind = \"clos\"\ntiers = 3\nradix = 4\nnodes = 16\nbandwidth = \"25 GB/s\"\nlatency = \"{latency}\"\n\
+             [collective]\nkind = \"all_reduce\"\nbuffer_size = \"4 KiB\"\n\
+             [cost]\nstartup = \"{latency}\"\nsynchronisation = \"{latency}\"\n"
+        )
+    };
+    rondo_with(&["compile", "-", "--no-smt"], text("3600 s").as_bytes()).expect(0);
+    rondo_with(&["compile", "-"], text("3601 s").as_bytes()).expect(2).says("one hour");
+}
+
 #[test]
 fn missing_files_and_unknown_options_are_status_two() {
     rondo(&["compile", "no-such-job.toml"]).expect(2).says("no-such-job.toml");

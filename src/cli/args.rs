@@ -90,7 +90,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   rondo export plan.json --to msccl-xml:msccl -o plan.xml
-  rondo export plan.json --to msccl-xml:azure -o - --protocol LL")]
+  rondo export plan.json --to msccl-xml:azure -o - --protocol LL
+  rondo export plan.json --to msccl-xml:azure -o plan.xml --instances 2 --sizes '64 KiB..1 GiB'")]
     Export(ExportArguments),
 
     /// Price a plan or job: per-step breakdown, lower bound, gap
@@ -214,6 +215,26 @@ pub struct ExportArguments {
     /// Channels to spread the work over; 0 chooses
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub channels: u32,
+
+    /// Copies of the plan side by side, each on a share of the data (msccl-xml)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub instances: Option<u32>,
+
+    /// Sizes of calls that the file serves, both ends included (msccl-xml) [default: up to the plan's]
+    #[arg(long, value_name = "LOW..HIGH")]
+    pub sizes: Option<String>,
+
+    /// Serve calls in place; with --out-of-place both (msccl-xml) [default: as the plan]
+    #[arg(long)]
+    pub in_place: bool,
+
+    /// Serve calls out of place (msccl-xml)
+    #[arg(long)]
+    pub out_of_place: bool,
+
+    /// Name in the file (msccl-xml) [default: the algorithm]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 
     /// Refuse formats that cannot carry the routes
     #[arg(long)]

@@ -57,10 +57,10 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
             return std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents);
         }
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new().prefix(".rondo-").tempfile_in(folder)?;
+        let mut file = temporary_file(folder)?;
         file.write_all(contents)?;
         file.as_file().sync_all()?;
-        set_permissions(file.as_file(), path)?;
+        keep_permissions(file.as_file(), path)?;
         file.persist(path).map_err(|e| e.error)?;
         Ok(())
     };
@@ -70,17 +70,45 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
     })
 }
 
-/// A temporary file is private; the result keeps the mode of what it replaces, or gets the usual one.
+/// A temporary file with the mode that any new file gets: what the process's umask leaves.
 #[cfg(unix)]
-fn set_permissions(file: &std::fs::File, path: &Path) -> io::Result<()> {
+fn temporary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(path).map_or(0o644, |m| m.permissions().mode());
-    file.set_permissions(std::fs::Permissions::from_mode(mode))
+    let mode = std::fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".rondo-").permissions(mode).tempfile_in(folder)
+}
+
+/// A temporary folder with the mode that any new folder gets.
+///
+/// # Errors
+/// That of the operating system.
+#[cfg(unix)]
+pub fn temporary_folder(parent: &Path) -> io::Result<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::Permissions::from_mode(0o777);
+    tempfile::Builder::new().prefix(".rondo-").permissions(mode).tempdir_in(parent)
 }
 
 #[cfg(not(unix))]
-fn set_permissions(_file: &std::fs::File, _path: &Path) -> io::Result<()> {
-    Ok(())
+fn temporary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().prefix(".rondo-").tempfile_in(folder)
+}
+
+/// A temporary folder.
+///
+/// # Errors
+/// That of the operating system.
+#[cfg(not(unix))]
+pub fn temporary_folder(parent: &Path) -> io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix(".rondo-").tempdir_in(parent)
+}
+
+/// Gives a file the mode of what it replaces, if that exists.
+fn keep_permissions(file: &std::fs::File, path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(old) => file.set_permissions(old.permissions()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Writes to standard output. A reader that has gone is no error.

@@ -8,6 +8,7 @@ mod io;
 mod render;
 mod report;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use rondo_ir::diagnostic::{CodeEntry, Diagnostic, Severity};
@@ -56,8 +57,11 @@ impl Session {
 #[must_use]
 pub fn run(arguments: Arguments) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("rondo: internal error: {panic}");
-        eprintln!(
+        // Standard error may be closed: `eprintln!` would panic again.
+        let mut out = std::io::stderr().lock();
+        let _ = writeln!(out, "rondo: internal error: {panic}");
+        let _ = writeln!(
+            out,
             "This is a bug in rondo {}. Please report it with the command and its input.",
             env!("CARGO_PKG_VERSION")
         );
@@ -160,6 +164,13 @@ const CODES: &[CodeEntry] = &[
         title: "no runtime loads the file",
         explanation: "The file was written for `unlimited`, a runtime that does not exist: its threadblocks, channels or elements may be more than \
                       any real one holds. Such files are for study, and for tools that read the format.",
+    },
+    CodeEntry {
+        code: "X017",
+        title: "a folder is not overwritten",
+        explanation: "A set of plans takes a folder of its own, because some runtimes load every file that they find there. A set is replaced as a \
+                      whole by the next one of the same name: Rondo knows it by its index.json, which lists its files. A folder that holds \
+                      anything else is left alone.",
     },
     CodeEntry {
         code: "X015",

@@ -7,8 +7,8 @@ use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use serde_json::{Value, json};
 
-use super::Progress;
 use super::compile::{Target, failed};
+use super::{Progress, set_folder};
 use crate::cli::args::CompileArguments;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
@@ -25,6 +25,7 @@ pub fn run(
     targets: &[Target],
     arguments: &CompileArguments,
 ) -> CommandResult {
+    check_folders(arguments, targets)?;
     let files_limit = targets
         .iter()
         .filter_map(|target| match target.request.format {
@@ -42,42 +43,60 @@ pub fn run(
         Ok(plans) => plans,
         Err(failure) => return Ok(failed(session, &failure, sources)),
     };
+    // Everything is exported before anything is written.
     let mut folders = Vec::new();
     if let Some(folder) = &arguments.output {
-        folders.push(write_folder(session, sources, &plans, &ExportRequest::new(Format::Json), folder)?);
+        folders.push(export_set(session, sources, &plans, &ExportRequest::new(Format::Json), folder)?);
     }
     for target in targets {
-        folders.push(write_folder(session, sources, &plans, &target.request, &target.path)?);
+        folders.push(export_set(session, sources, &plans, &target.request, &target.path)?);
+    }
+    for folder in &folders {
+        set_folder::replace(&folder.path, &folder.files).map_err(|d| vec![d])?;
     }
     print(session, &plans, &folders)?;
     Ok(Status::Done)
 }
 
-/// A folder that was written.
+/// Folders that are asked for, before any work is done for them.
+fn check_folders(arguments: &CompileArguments, targets: &[Target]) -> Result<(), Vec<Diagnostic>> {
+    let mut seen: Vec<&Path> = Vec::new();
+    for folder in arguments.output.as_ref().into_iter().chain(targets.iter().map(|target| &target.path)) {
+        if folder == Path::new("-") {
+            return Err(vec![
+                Diagnostic::error("X005", "a set of plans cannot go to standard output").help("name a folder"),
+            ]);
+        }
+        if seen.contains(&folder.as_path()) {
+            return Err(vec![
+                Diagnostic::error("X005", format!("two sets of plans cannot both go to {}", folder.display()))
+                    .help("name a folder for each"),
+            ]);
+        }
+        seen.push(folder);
+        set_folder::check(folder).map_err(|d| vec![d])?;
+    }
+    Ok(())
+}
+
+/// A folder to write.
 struct Folder {
     path: PathBuf,
+    /// Path below it, and content.
+    files: Vec<(String, String)>,
     index: Value,
     how_to_load: Vec<String>,
 }
 
-/// Writes one file a plan, and the index beside them: the plans in `FOLDER/algorithms`, since some runtimes take every file of
-/// a folder for an algorithm.
-fn write_folder(
+/// One file a plan, and the index beside them: the plans in `FOLDER/algorithms`, since some runtimes take every file of a folder for an
+/// algorithm.
+fn export_set(
     session: &Session,
     sources: &Sources,
     plans: &[SetPlan],
     request: &ExportRequest,
     folder: &Path,
 ) -> Result<Folder, Vec<Diagnostic>> {
-    if folder == Path::new("-") {
-        return Err(vec![
-            Diagnostic::error("X005", "a set of plans cannot go to standard output").help("name a folder"),
-        ]);
-    }
-    let inner = folder.join("algorithms");
-    std::fs::create_dir_all(&inner).map_err(|error| {
-        vec![Diagnostic::error("X003", format!("cannot make the folder {}: {error}", inner.display()))]
-    })?;
     let ending = match request.format {
         Format::Json => "json",
         Format::MscclXml(_) => "xml",
@@ -85,34 +104,33 @@ fn write_folder(
     // A gap below the first size or above the last would be served by the runtime's own algorithms.
     let (low, high) = request.sizes.unwrap_or((0, u64::MAX));
     let mut entries = Vec::new();
-    let mut names = Vec::new();
+    let mut files = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let (from, to) = (plan.from.0.max(low), plan.to.0.min(high));
         if to < from {
             continue;
         }
-        let name = format!("{index:02}-{}-{from}-{to}.{ending}", plan.compiled.plan.value().algorithm);
+        let algorithm = &plan.compiled.plan.value().algorithm;
+        let name = format!("{}/{index:02}-{algorithm}-{from}-{to}.{ending}", set_folder::PLANS);
         let request = ExportRequest { sizes: Some((from, to)), ..request.clone() };
         let file = export(&plan.compiled.plan, &request)?;
         session.printer.diagnostics(&file.warnings, sources);
-        io::write(&inner.join(&name), file.text.as_bytes()).map_err(|d| vec![d])?;
         entries.push(json!({
-            "file": format!("algorithms/{name}"), "from_bytes": from, "to_bytes": to,
-            "algorithm": plan.compiled.plan.value().algorithm,
+            "file": name, "from_bytes": from, "to_bytes": to, "algorithm": algorithm,
             "chunks": plan.compiled.plan.value().chunks, "seconds_at_0_bytes": plan.line.fixed.to_string(),
             "seconds_a_byte": plan.line.per_byte.to_string(), "checked": file.checked,
         }));
-        names.push(inner.join(&name));
+        files.push((name, file.text));
     }
-    let how_to_load = how_to_load(request.format, &inner, &names);
+    let names: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let how_to_load = how_to_load(request.format, &folder.join(set_folder::PLANS), &names);
     let index = json!({
-        "format": "rondo.set", "version": "1.0",
+        "format": set_folder::FORMAT, "version": "1.0",
         "sizes": "bytes of the larger of a rank's buffers, both ends included; prices are exact for sizes that divide evenly",
         "plans": entries, "how_to_load": how_to_load,
     });
-    let text = format!("{:#}\n", index);
-    io::write(&folder.join("index.json"), text.as_bytes()).map_err(|d| vec![d])?;
-    Ok(Folder { path: folder.to_owned(), index, how_to_load })
+    files.push((set_folder::INDEX.to_owned(), format!("{index:#}\n")));
+    Ok(Folder { path: folder.to_owned(), files, index, how_to_load })
 }
 
 /// What a user has to set so that the runtime picks the files up.

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod cost;
 pub mod explain;
 pub mod export;
+mod set_folder;
 pub mod topology;
 pub mod verify;
 
