@@ -53,7 +53,9 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
             _ => None,
         };
     }
-    if text.lines().take(40).any(|line| line.contains("GPU0") && line.contains("GPU")) && !text.contains(" = ") {
+    // The head of a matrix names the GPUs side by side.
+    let is_matrix = |line: &str| line.split_whitespace().filter(|word| word.contains("GPU")).count() >= 2;
+    if text.lines().take(40).any(|line| line.contains("GPU0") && !line.contains('=') && is_matrix(line)) {
         return Some(Kind::NvidiaSmi);
     }
     let is_toml = rest.lines().any(|line| {
@@ -76,6 +78,8 @@ mod tests {
         assert_eq!(recognise(hwloc), Some(Kind::NcclTopology));
         assert_eq!(recognise(b"[topology]\nkind = \"ring\"\n"), Some(Kind::Job));
         assert_eq!(recognise(b"\tGPU0\tGPU1\nGPU0\t X \tNV1\n"), Some(Kind::NvidiaSmi));
+        let with_legend = b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV1\t0-7\n\nLegend:\n\n  X    = Self\n";
+        assert_eq!(recognise(with_legend), Some(Kind::NvidiaSmi));
         assert_eq!(recognise(b"\x00\x01\x02\xff"), None);
         assert_eq!(recognise(b""), None);
         assert_eq!(recognise(b"<html></html>"), None);

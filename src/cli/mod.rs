@@ -173,6 +173,12 @@ const CODES: &[CodeEntry] = &[
                       anything else is left alone.",
     },
     CodeEntry {
+        code: "X018",
+        title: "one price for a range of sizes",
+        explanation: "The job gives a range of sizes and a price is for one size: the smallest. `rondo compile` compiles the whole range and shows where \
+                      one plan gives way to the next.",
+    },
+    CodeEntry {
         code: "X015",
         title: "a plan in place for calls out of place",
         explanation: "A plan that was compiled in place keeps its result where the input is. A call out of place gives two buffers and must leave the \

@@ -341,15 +341,26 @@ fn warnings(collective: &Collective, options: &Options, total: u32) -> Vec<Diagn
                 .help("use it only where the root never changes"),
         );
     }
-    if !collective.elements().is_multiple_of(u64::from(total.max(1))) || options.max_bytes != Some(options.min_bytes) {
+    let serves_own_size = collective.elements().is_multiple_of(u64::from(total.max(1)));
+    if !serves_own_size || (1 < total && options.max_bytes != Some(options.min_bytes)) {
         let multiple = u64::from(total) * collective.dtype().bytes();
-        warnings.push(Diagnostic {
-            severity: rondo_ir::diagnostic::Severity::Note,
-            ..Diagnostic::warning(
-                "B006",
-                format!("the runtime uses the file only for multiples of {multiple} bytes ({total} chunks)"),
-            )
-        });
+        let message = format!("the runtime uses the file only for multiples of {multiple} bytes ({total} chunks)");
+        let mut found = Diagnostic::warning("B006", message);
+        if serves_own_size {
+            found.severity = rondo_ir::diagnostic::Severity::Note;
+        } else {
+            let below = collective.buffer_size().0 / multiple * multiple;
+            found = found
+                .note(format!(
+                    "{} is none, so such calls fall back to the runtime's own algorithm",
+                    collective.buffer_size()
+                ))
+                .help(format!(
+                    "the nearest sizes are {below} and {} bytes; or ask for another number of chunks",
+                    below + multiple
+                ));
+        }
+        warnings.push(found);
     }
     warnings
 }

@@ -207,9 +207,13 @@ fn print(
         out.push_str(&format!("\nwrote {} ({} bytes)\n  {}\n", path.display(), file.text.len(), file.checked));
     }
     if written.is_empty() {
-        out.push_str(
-            "\nnothing written; -o PLAN.json keeps the plan, --emit msccl-xml:RUNTIME=FILE.xml writes it for a runtime\n",
-        );
+        out.push_str("\nnothing written; -o PLAN.json keeps the plan, --emit FORMAT=FILE writes it for a runtime");
+        let runtimes: Vec<_> =
+            loaded.job.export.iter().map(|e| format!("msccl-xml:{}=FILE.xml", e.runtime.name)).collect();
+        if !runtimes.is_empty() {
+            out.push_str(&format!("\nthe job has [export] options for --emit {}", runtimes.join(" --emit ")));
+        }
+        out.push('\n');
     }
     io::print(out.as_bytes()).map_err(|d| vec![d])
 }

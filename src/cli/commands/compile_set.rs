@@ -200,7 +200,7 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
         .collect();
     out.push('\n');
     report::table(&mut out, ["from", "to", "algorithm", "chunks", "time at the largest", "bound there"], &rows);
-    out.push_str("\neach plan verified:\n");
+    out.push_str("\nevery plan was verified; the checks of the last one:\n");
     if let Some(plan) = plans.last() {
         report::checks(&mut out, &plan.compiled.checks);
     }

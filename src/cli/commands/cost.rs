@@ -8,7 +8,7 @@ use rondo_compiler::auto::Algorithm;
 use rondo_compiler::build::BuildContext;
 use rondo_compiler::cost::Cost;
 use rondo_compiler::cost::calibrate::calibrate;
-use rondo_compiler::front::job::build_problem;
+use rondo_compiler::front::job::{SizeRequest, build_problem};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
@@ -62,6 +62,12 @@ pub fn run(session: &Session, arguments: &CostArguments) -> CommandResult {
         Ok(problem) => Arc::new(problem),
         Err(diagnostics) => return Ok(session.report(&diagnostics, &sources)),
     };
+    let ranks = u32::try_from(problem.rank_count()).unwrap_or(u32::MAX);
+    if let SizeRequest::Range { low, high } = loaded.job.sizes(ranks) {
+        let finding = Diagnostic::warning("X018", format!("the job gives {low} to {high}; this is the price at {low}"))
+            .help("`rondo compile` shows which plan is best at which size");
+        session.report(&[finding], &sources);
+    }
     let proof = Proof { smt: false, ..Proof::default() };
     match compile(&problem, &loaded.fabric, &Request::of(&loaded.job), &proof) {
         Ok(compiled) => print(session, arguments, &problem, &compiled.cost, compiled.plan.value()),

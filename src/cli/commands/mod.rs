@@ -22,6 +22,7 @@ use super::render::Sources;
 use super::{Session, Status, io};
 use crate::export::{ExportRequest, Format};
 use crate::pipeline::{Loaded, Proof, load_job};
+use crate::recognise::{Kind, recognise};
 
 /// A proof with what the options change.
 pub fn proof_of(proof: Proof, arguments: &ProofArguments) -> Proof {
@@ -55,6 +56,18 @@ pub fn load(session: &Session, path: &Path) -> Result<Result<(Loaded, Sources), 
 /// The same for a job that was read already.
 pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<(Loaded, Sources), Status> {
     let sources = sources(name, bytes);
+    let other = match recognise(bytes) {
+        Some(Kind::Plan) => Some("a plan of rondo; `rondo verify` and `rondo cost` read it"),
+        Some(Kind::MscclXml) => Some("MSCCL XML; `rondo verify` reads it"),
+        Some(Kind::NcclTopology) => Some("a machine's topology; name it in a job: [topology] file = \"…\""),
+        Some(Kind::NvidiaSmi) => Some("a matrix of nvidia-smi; name it in a job: [topology] file = \"…\""),
+        Some(Kind::Job) | None => None,
+    };
+    if let Some(what) = other {
+        let finding = Diagnostic::error("X004", format!("{name} is no job file but {what}"));
+        session.report(&[finding], &sources);
+        return Err(Status::Input);
+    }
     match load_job(name, bytes, folder) {
         Ok(loaded) => {
             session.printer.diagnostics(&loaded.warnings, &sources);

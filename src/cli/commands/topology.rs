@@ -48,7 +48,7 @@ fn show(session: &Session, file: &Path) -> CommandResult {
     };
     let description = rondo_compiler::topology::describe(&fabric);
     let text = if session.format == OutputFormat::Text {
-        description.to_string()
+        format!("{}\n", description.to_string().trim_end())
     } else {
         format!("{}\n", json!({ "command": "topology show", "topology": description }))
     };

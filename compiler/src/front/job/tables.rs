@@ -39,7 +39,7 @@ table! {
         compile: CompileTable { default: SECTION, example: "{ algorithm = \"ring\" }" }
         /// What the cost model needs to know beyond the topology.
         cost: CostTable { default: SECTION, example: "{ startup = \"700 ns\" }" }
-        /// Plan files to write; `[[export]]` for several.
+        /// How files for runtimes are written; `[[export]]` for several. `--emit` on the command line says which, and where.
         export: OneOrMany<ExportTable> { example: "{ runtime = \"msccl\" }" }
         /// What does not work.
         failures: FailuresTable { example: "{ nodes = [\"n3\"] }" }
