@@ -1,5 +1,7 @@
 //! Every command and option, as a person or a script meets them.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::path::Path;

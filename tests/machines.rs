@@ -1,6 +1,8 @@
 //! Real machines: the four topology files of the corpus, one machine and two of them, AllReduce, AllGather and AlltoAll, exported
 //! for every runtime, and the written files verified again.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,8 @@
 //! Plans and files with one fault put in after they were compiled. Each is refuted with the spot named, or it is right all the
 //! same: then a slow replay that shares nothing with Rondo says so too. Never is a wrong one called verified.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::path::{Path, PathBuf};

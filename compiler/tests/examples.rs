@@ -1,5 +1,7 @@
 //! Every example job goes all the way: read, built, solved, and its schedule verified.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

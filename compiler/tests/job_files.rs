@@ -1,5 +1,7 @@
 //! Job files: good ones, bad ones with the findings that they must give, and the pages made from the description.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

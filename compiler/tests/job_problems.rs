@@ -1,5 +1,7 @@
 //! From jobs to problems: placement, chosen ranks, collectives, and what only the topology can refuse.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use rondo_compiler::fabric::{Fabric, Router, Shape};
