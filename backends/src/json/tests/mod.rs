@@ -74,7 +74,8 @@ impl Random {
 
     fn delay(&mut self) -> Delay {
         let shift = self.below(64);
-        Delay::from_femtoseconds(self.next() >> shift)
+        // No file holds more than an hour.
+        Delay::from_femtoseconds((self.next() >> shift).min(Delay::LONGEST.femtoseconds()))
     }
 
     fn place(&mut self) -> Place {
