@@ -351,6 +351,7 @@ fn judge_program(
     } else {
         claims.iter().collect()
     };
+    let starts = LineStarts::new(bytes);
     for claim in readings {
         let claim = match options.against {
             None => {
@@ -386,7 +387,6 @@ fn judge_program(
             };
             judgement.checks.push(Check { name: "same-schedule", answer, decides: true, detail });
         }
-        let starts = LineStarts::new(bytes);
         for found in located.findings {
             let mut finding = found.diagnostic;
             finding

@@ -130,12 +130,6 @@ impl<T> Verified<T> {
     pub const fn value(&self) -> &T {
         &self.value
     }
-
-    /// Gives the value up; the proof is gone with it.
-    #[must_use]
-    pub fn into_value(self) -> T {
-        self.value
-    }
 }
 
 /// The codes of this crate, for `rondo explain`.
