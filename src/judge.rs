@@ -507,8 +507,12 @@ fn with_operator_of_plan(claim: &Claim, options: &JudgeOptions<'_>) -> Claim {
         return claim.clone();
     };
     let operator = problem.groups().first().map(|group| group.collective().operator());
-    let spec =
-        CollectiveSpec { operator: operator.unwrap_or(claim.collective.operator()), ..claim.collective.to_spec() };
+    with_operator(claim, operator.unwrap_or(claim.collective.operator()))
+}
+
+/// The same claim for another operator. Its sizes stay the file's own, under which every slot has elements.
+fn with_operator(claim: &Claim, operator: ReduceOperator) -> Claim {
+    let spec = CollectiveSpec { operator, ..claim.collective.to_spec() };
     Collective::new(spec).map_or_else(|_| claim.clone(), |collective| Claim { collective, chunks: claim.chunks })
 }
 
@@ -548,7 +552,7 @@ fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>
                 .note(format!("job {}: {}", job.file, in_words(collective))),
         ));
     }
-    Ok(Claim { collective: collective.clone(), chunks: claim.chunks })
+    Ok(with_operator(claim, collective.operator()))
 }
 
 const fn verdict(answer: Answer) -> Verdict {

@@ -29,6 +29,8 @@
 //! size that does not depend on the pair's numbers: its block has ⌊E/n⌋ elements (the convention of nccl-tests; the
 //! remainder is not sent), cut into k slots by the same rule. With a size matrix, the block p → q has the given number
 //! of elements, cut into k slots.
+//!
+//! A slot of 0 elements holds whatever it likes: it has no postcondition, and a schedule may leave it out.
 
 use std::fmt;
 
@@ -670,13 +672,14 @@ impl Collective {
         if chunks == 0 {
             return Err(CollectiveError::NoChunks);
         }
-        let layout = Layout { collective: self, chunks };
+        let mut layout = Layout { collective: self, chunks, has_empty_slots: false };
         for position in 0..self.ranks {
             let given = layout.wide_slots(position, Buffer::Input).max(layout.wide_slots(position, Buffer::Output));
             if u64::from(Place::SLOT_LIMIT) <= given {
                 return Err(CollectiveError::TooManySlots { given, limit: Place::SLOT_LIMIT - 1 });
             }
         }
+        layout.has_empty_slots = layout.smallest_block() < u64::from(chunks);
         Ok(layout)
     }
 }
@@ -702,12 +705,19 @@ impl fmt::Display for Collective {
 pub struct Layout<'a> {
     collective: &'a Collective,
     chunks: u32,
+    has_empty_slots: bool,
 }
 
 /// Elements of part `index` when `elements` are spread over `parts`: the first ones get one more.
 #[must_use]
 pub const fn share(elements: u64, parts: u64, index: u64) -> u64 {
     elements / parts + if index < elements % parts { 1 } else { 0 }
+}
+
+/// Slots of the widest buffer, at one chunk a slot.
+fn widest(custom: &CustomCollective) -> u64 {
+    let slots = custom.input_slots.iter().zip(&custom.output);
+    slots.map(|(&input, output)| u64::from(input).max(output.len() as u64)).max().unwrap_or(0)
 }
 
 impl<'a> Layout<'a> {
@@ -721,6 +731,32 @@ impl<'a> Layout<'a> {
     #[must_use]
     pub const fn chunks(&self) -> u32 {
         self.chunks
+    }
+
+    /// Whether some input or output slot has no elements. Nothing can be wrong with what such a slot holds, so it has no
+    /// postcondition.
+    #[must_use]
+    pub const fn has_empty_slots(&self) -> bool {
+        self.has_empty_slots
+    }
+
+    /// Elements of the smallest block, which is cut into [`Self::chunks`] slots.
+    fn smallest_block(&self) -> u64 {
+        let n = u64::from(self.collective.ranks);
+        let total = self.collective.elements;
+        match &self.collective.kind {
+            CollectiveKind::AllReduce
+            | CollectiveKind::Broadcast { .. }
+            | CollectiveKind::Reduce { .. }
+            | CollectiveKind::SendReceive { .. } => total,
+            CollectiveKind::AllToAll { matrix: Some(matrix) } => matrix.iter().flatten().copied().min().unwrap_or(0),
+            CollectiveKind::AllToAll { matrix: None }
+            | CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::Gather { .. }
+            | CollectiveKind::Scatter { .. } => total / n,
+            CollectiveKind::Custom(custom) => total / widest(custom).max(1),
+        }
     }
 
     fn wide_slots(&self, position: u32, buffer: Buffer) -> u64 {
@@ -873,10 +909,7 @@ impl<'a> Layout<'a> {
                 }
             }
             (CollectiveKind::Custom(custom), _) => {
-                let widest = (0..self.collective.ranks as usize)
-                    .map(|p| u64::from(custom.input_slots[p]).max(custom.output[p].len() as u64))
-                    .max()
-                    .unwrap_or(0);
+                let widest = widest(custom);
                 if slot < widest * k { share(total, widest * k, slot) } else { 0 }
             }
             (
@@ -904,10 +937,12 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What output slot `slot` of `position` must hold at the end; `None` if it is free or does not exist.
+    /// What output slot `slot` of `position` must hold at the end; `None` if it is free, has no elements, or does not exist.
     #[must_use]
     pub fn postcondition(&self, position: u32, slot: u32) -> Option<Expected> {
-        if self.slots(position, Buffer::Output) <= slot {
+        if self.slots(position, Buffer::Output) <= slot
+            || (self.has_empty_slots && self.elements(position, Place::output(slot)) == 0)
+        {
             return None;
         }
         let k = self.chunks;
@@ -1008,16 +1043,67 @@ mod tests {
         let layout = c.layout(2).unwrap();
         for position in 0..3 {
             for slot in 0..6 {
+                let elements = layout.elements(position, Place::output(slot));
                 let Some(Expected::One(from)) = layout.postcondition(position, slot) else {
-                    panic!("one contribution")
+                    assert_eq!(elements, 0, "only a slot without elements is free");
+                    continue;
                 };
-                assert_eq!(
-                    layout.elements(position, Place::output(slot)),
-                    layout.elements(from.origin, Place::input(from.slot))
-                );
+                assert_ne!(elements, 0);
+                assert_eq!(elements, layout.elements(from.origin, Place::input(from.slot)));
             }
         }
         assert_eq!(c.elements(), 12);
+    }
+
+    /// The postconditions of the module's table, spelt.
+    #[test]
+    fn postconditions_are_those_of_the_table() {
+        let custom = CustomCollective {
+            input_slots: vec![1, 1],
+            output: vec![
+                vec![Some(vec![(Contribution { origin: 1, slot: 0 }, 1)])],
+                vec![None, Some(vec![(Contribution { origin: 0, slot: 0 }, 1)])],
+            ],
+        };
+        let one = |origin, slot| Some(Expected::One(Contribution { origin, slot }));
+        let sum = |slot| Some(Expected::SumOverAll { slot });
+        let exactly = |origin, slot| Some(Expected::Exactly(vec![(Contribution { origin, slot }, 1)]));
+        // (kind, ranks, position, what output slots 0, 1, … hold with 2 chunks a block)
+        let table: [(CollectiveKind, u32, u32, Vec<Option<Expected>>); 13] = [
+            (CollectiveKind::AllReduce, 2, 1, vec![sum(0), sum(1), None]),
+            (CollectiveKind::AllGather, 2, 0, vec![one(0, 0), one(0, 1), one(1, 0), one(1, 1), None]),
+            (CollectiveKind::ReduceScatter, 2, 1, vec![sum(2), sum(3), None]),
+            (CollectiveKind::AllToAll { matrix: None }, 2, 1, vec![one(0, 2), one(0, 3), one(1, 2), one(1, 3), None]),
+            (CollectiveKind::Broadcast { root: 1 }, 2, 0, vec![one(1, 0), one(1, 1), None]),
+            (CollectiveKind::Reduce { root: 1 }, 2, 1, vec![sum(0), sum(1), None]),
+            (CollectiveKind::Reduce { root: 1 }, 2, 0, vec![None]),
+            (CollectiveKind::Gather { root: 0 }, 2, 0, vec![one(0, 0), one(0, 1), one(1, 0), one(1, 1), None]),
+            (CollectiveKind::Gather { root: 0 }, 2, 1, vec![None]),
+            (CollectiveKind::Scatter { root: 0 }, 2, 1, vec![one(0, 2), one(0, 3), None]),
+            (CollectiveKind::SendReceive { targets: vec![None, Some(0)] }, 2, 0, vec![one(1, 0), one(1, 1), None]),
+            (CollectiveKind::SendReceive { targets: vec![None, Some(0)] }, 2, 1, vec![None]),
+            (CollectiveKind::Custom(custom), 2, 1, vec![None, None, exactly(0, 0), exactly(0, 1), None]),
+        ];
+        for (kind, ranks, position, outputs) in table {
+            let c = collective(kind, ranks, 64, false);
+            let layout = c.layout(2).unwrap();
+            assert!(!layout.has_empty_slots());
+            for (slot, due) in (0..).zip(outputs) {
+                assert_eq!(layout.postcondition(position, slot), due, "{c}: {position}.o[{slot}]");
+            }
+        }
+    }
+
+    #[test]
+    fn slots_without_elements_are_free() {
+        // 3 elements in 2 blocks of 2 slots: the last slot has none.
+        let c = collective(CollectiveKind::AllGather, 2, 12, false);
+        let layout = c.layout(2).unwrap();
+        assert!(layout.has_empty_slots());
+        assert!((0..3).all(|slot| layout.postcondition(1, slot).is_some()));
+        assert_eq!(layout.postcondition(1, 3), None);
+        let c = collective(CollectiveKind::AllReduce, 2, 0, true);
+        assert_eq!(c.layout(1).unwrap().postcondition(0, 0), None);
     }
 
     #[test]

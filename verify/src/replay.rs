@@ -651,7 +651,7 @@ fn unwritten(places: &Places<'_>, sorted: &Sorted, limit: usize) -> (u64, (Vec<u
     let mut list = Vec::new();
     for (group, _, at) in places.positions() {
         let layout = places.layout(group);
-        let every = !matches!(layout.collective().kind(), CollectiveKind::Custom(_));
+        let every = !layout.has_empty_slots() && !matches!(layout.collective().kind(), CollectiveKind::Custom(_));
         for slot in 0..at.outputs {
             let number = at.known(Place::output(slot));
             let defined = sorted.cells[number as usize].node != NONE;

@@ -600,3 +600,21 @@ fn two_groups_do_not_share_buffers() {
     rows(&mut schedule, 0).pop();
     assert!(refuted(&problem, &schedule, "V034").starts_with("r3.o[0] lacks g1:r0.i[0]"));
 }
+
+#[test]
+fn slots_without_elements_may_be_left_out() {
+    let matrix = vec![vec![4, 2, 0], vec![0, 4, 3], vec![1, 0, 4]];
+    let problem = problem(spec(CollectiveKind::AllToAll { matrix: Some(matrix.clone()) }, 3, 0, false));
+    let without = |left_out: &dyn Fn(u32, u32) -> bool| {
+        let mut b = Builder::new(&problem, 1);
+        let pairs = (0..3).flat_map(|p| (0..3).map(move |q| (p, q))).filter(|&(p, q)| !left_out(p, q));
+        let flows =
+            pairs.map(|(p, q)| b.flow((p, Place::input(q)), (q, Place::output(p)), 1, FlowOp::Copy)).collect();
+        b.step(flows);
+        b.schedule
+    };
+    assert_verified(&problem, &without(&|_, _| false));
+    assert_verified(&problem, &without(&|p, q| matrix[p as usize][q as usize] == 0));
+    let outcome = verify(&problem, &without(&|p, q| matrix[p as usize][q as usize] <= 1));
+    assert_eq!((outcome.answer(), codes(&outcome)), (Answer::Refuted, vec!["V037"]), "2 sends 1 element to 0");
+}
