@@ -608,8 +608,7 @@ fn slots_without_elements_may_be_left_out() {
     let without = |left_out: &dyn Fn(u32, u32) -> bool| {
         let mut b = Builder::new(&problem, 1);
         let pairs = (0..3).flat_map(|p| (0..3).map(move |q| (p, q))).filter(|&(p, q)| !left_out(p, q));
-        let flows =
-            pairs.map(|(p, q)| b.flow((p, Place::input(q)), (q, Place::output(p)), 1, FlowOp::Copy)).collect();
+        let flows = pairs.map(|(p, q)| b.flow((p, Place::input(q)), (q, Place::output(p)), 1, FlowOp::Copy)).collect();
         b.step(flows);
         b.schedule
     };
