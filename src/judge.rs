@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use rondo_backends::msccl_xml::{Effect, Fate, Service};
 use rondo_backends::{json, msccl_xml};
 use rondo_compiler::front::job::{build_problem, build_problem_for};
-use rondo_ir::collective::{Buffer, Collective, CollectiveKind, CollectiveSpec, ReduceOperator};
+use rondo_ir::collective::{Collective, CollectiveKind, CollectiveSpec, ReduceOperator};
 use rondo_ir::diagnostic::{Diagnostic, Label, Severity};
 use rondo_ir::problem::Problem;
-use rondo_ir::profile::{RuntimeProfile, SizeEnd};
+use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
@@ -56,15 +57,24 @@ pub struct Judgement {
     pub checks: Vec<Check>,
     /// Errors and warnings, with places in the file.
     pub findings: Vec<Diagnostic>,
+    /// What each runtime makes of the file; empty for formats that no runtime loads.
+    pub runtimes: Vec<Service>,
 }
 
 impl Judgement {
     fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
-        Self { verdict: Verdict::Unreadable, format, against: Vec::new(), checks: Vec::new(), findings }
+        Self {
+            verdict: Verdict::Unreadable,
+            format,
+            against: Vec::new(),
+            checks: Vec::new(),
+            findings,
+            runtimes: Vec::new(),
+        }
     }
 
     fn refuted(format: &'static str, against: Vec<String>, findings: Vec<Diagnostic>) -> Self {
-        Self { verdict: Verdict::Refuted, format, against, checks: Vec::new(), findings }
+        Self { verdict: Verdict::Refuted, format, against, checks: Vec::new(), findings, runtimes: Vec::new() }
     }
 }
 
@@ -117,12 +127,9 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                         .iter()
                         .map(|header| Claim { collective: header.collective.clone(), chunks: header.chunks })
                         .collect();
-                    let mut limits = Vec::new();
-                    if let Some(profile) = options.runtime {
-                        limits = not_loadable(&parsed, profile);
-                    }
                     let unread = parsed.in_place && !claims.iter().any(|claim| claim.collective.in_place());
-                    let mut judgement = judge_program(name, bytes, "msccl xml", &claims, parsed.program, options);
+                    let mut judgement =
+                        judge_program(name, bytes, "msccl xml", &claims, parsed.program.clone(), options);
                     if unread && options.against.is_none() && options.against_plan.is_none() {
                         judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
                         judgement.checks.push(Check {
@@ -133,11 +140,8 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                                 .to_owned(),
                         });
                     }
-                    if limits.iter().any(|finding| finding.severity == Severity::Error) {
-                        judgement.verdict = Verdict::Refuted;
-                    }
-                    judgement.findings.extend(parsed.warnings);
-                    judgement.findings.extend(limits);
+                    judgement.findings.extend(parsed.warnings.iter().cloned());
+                    add_runtimes(&mut judgement, name, &parsed, options.runtime);
                     judgement
                 }
             }
@@ -206,6 +210,7 @@ fn judge_schedule(
         against,
         checks: outcome.checks,
         findings: outcome.findings,
+        runtimes: Vec::new(),
     };
     if let Some(plan) = &outcome.verified
         && let Some(claimed) = claimed
@@ -330,8 +335,14 @@ fn judge_program(
     program: Program,
     options: &JudgeOptions<'_>,
 ) -> Judgement {
-    let mut judgement =
-        Judgement { verdict: Verdict::Verified, format, against: Vec::new(), checks: Vec::new(), findings: Vec::new() };
+    let mut judgement = Judgement {
+        verdict: Verdict::Verified,
+        format,
+        against: Vec::new(),
+        checks: Vec::new(),
+        findings: Vec::new(),
+        runtimes: Vec::new(),
+    };
     if claims.is_empty() {
         judgement.verdict = Verdict::Refuted;
         judgement
@@ -407,98 +418,47 @@ fn not_xml(profile: &RuntimeProfile) -> Diagnostic {
         .help(format!("rondo export PLAN --to msccl-xml:{} -o FILE.xml", profile.name))
 }
 
-/// Why a runtime does not load or run the file as it stands.
-fn not_loadable(parsed: &msccl_xml::Parsed, profile: &'static RuntimeProfile) -> Vec<Diagnostic> {
-    let facts = &parsed.facts;
-    let mut findings = Vec::new();
-    let mut refuse = |message: String, help: &str| {
-        findings.push(Diagnostic::error("X013", message).note(profile.version).help(help));
+/// Adds what the runtimes make of the file: all of them, or the one that was named.
+fn add_runtimes(
+    judgement: &mut Judgement,
+    name: &str,
+    parsed: &msccl_xml::Parsed,
+    runtime: Option<&'static RuntimeProfile>,
+) {
+    let all = RuntimeProfile::LOADABLE;
+    let (mut broken, services) = msccl_xml::examine(name, parsed, runtime.as_ref().map_or(&all, std::slice::from_ref));
+    if runtime.is_some_and(|profile| !profile.loadable) {
+        judgement.verdict = Verdict::Refuted;
+        judgement
+            .findings
+            .push(Diagnostic::error("X013", "no runtime loads files without limits").help("name msccl, azure or rccl"));
+    }
+    let fates: Vec<Fate> = services.iter().map(|service| service.fate).collect();
+    let decided = if runtime.is_some() {
+        fates.iter().any(|&fate| fate != Fate::Used)
+    } else {
+        fates.contains(&Fate::Wrong) && !fates.contains(&Fate::Used)
     };
-    if !profile.loadable {
-        refuse(format!("no runtime loads files for {}", profile.name), "name msccl, azure or rccl");
-    }
-    if profile.all_attributes_mandatory && !facts.has_all_attributes {
-        refuse(
-            format!("{} loads no file without minBytes, maxBytes and outofplace", profile.name),
-            "add minBytes=\"0\" maxBytes=\"0\" outofplace=\"1\" (or 0) to <algo>",
-        );
-    }
-    if !profile.all_attributes_mandatory && !facts.has_name {
-        refuse(format!("{} loads no file without a name", profile.name), "add name=\"…\" to <algo>");
-    }
-    let reduce_scatter = matches!(facts.collective.as_str(), "reduce_scatter" | "reducescatter");
-    if reduce_scatter && facts.collective != profile.reduce_scatter_name {
-        let message = format!("{} does not know `{}`", profile.name, facts.collective);
-        refuse(message, &format!("write coll=\"{}\"", profile.reduce_scatter_name));
-    }
-    if profile.fused_reduces.is_some() && facts.joins_too_many {
-        let limit = profile.fused_reduces.unwrap_or_default();
-        refuse(
-            format!("more than {limit} reductions are joined, which overruns an array"),
-            "put a `nop` or another buffer between them",
-        );
-    }
-    if facts.channel_past_end {
-        refuse(
-            "an instruction list uses a channel that the communicator need not have".to_owned(),
-            "raise nchannels above every chan",
-        );
-    }
-    if profile.exact_buffer_chunks
-        && let Some(header) = parsed.headers.first()
-        && let Ok(layout) = header.collective.layout(header.chunks)
-    {
-        let wrong = (0_u32..).zip(&facts.declared_chunks).find(|&(rank, &(input, output))| {
-            let differs = |given: u32, due: u32| given != 0 && due != 0 && given != due;
-            differs(input, layout.slots(rank, Buffer::Input)) || differs(output, layout.slots(rank, Buffer::Output))
-        });
-        if let Some((rank, (input, output))) = wrong {
-            let (i, o) = (layout.slots(rank, Buffer::Input), layout.slots(rank, Buffer::Output));
-            refuse(
-                format!(
-                    "{} wants i_chunks {i} and o_chunks {o}, or 0; rank {rank} has {input} and {output}",
-                    profile.name
-                ),
-                "write these numbers",
-            );
-        }
-    }
-    if let (Some(min), Some(max)) = (parsed.min_bytes, parsed.max_bytes) {
-        let empty = match profile.size_end {
-            SizeEnd::Exclusive => max <= min,
-            SizeEnd::InclusiveZeroUnlimited => max != 0 && max < min,
-        };
-        if empty {
-            refuse(format!("minBytes {min} and maxBytes {max} leave no size for {}", profile.name), "raise maxBytes");
-        }
-    }
-    for header in &parsed.headers {
-        let options = msccl_xml::Options {
-            in_place: parsed.in_place,
-            out_of_place: parsed.out_of_place,
-            min_bytes: parsed.min_bytes.unwrap_or(0),
-            max_bytes: largest_message(parsed, profile),
-            ..msccl_xml::Options::new(profile, parsed.protocol, &header.collective)
-        };
-        // The emitter refuses what the runtime cannot hold.
-        if let Err(error) = msccl_xml::emit(&header.collective, &parsed.program, &options) {
-            let finding = error.diagnostic();
-            if !findings.contains(&finding) {
-                findings.push(finding);
+    if decided {
+        judgement.verdict = worse(judgement.verdict, Verdict::Refuted);
+        for rule in &mut broken {
+            let deciding = match rule.effect {
+                Effect::Unreadable | Effect::Wrong | Effect::NotLoaded => true,
+                Effect::NotSelected => fates.contains(&Fate::NeverUsed),
+                Effect::Warning | Effect::Note => false,
+            };
+            if runtime.is_some() && deciding {
+                rule.diagnostic.severity = Severity::Error;
             }
         }
+    } else {
+        // Some runtime uses the file and it is right there.
+        for rule in &mut broken {
+            rule.diagnostic.severity = rule.diagnostic.severity.min(Severity::Warning);
+        }
     }
-    findings
-}
-
-/// The largest message that the runtime uses the file for, itself included; `None` for no limit.
-fn largest_message(parsed: &msccl_xml::Parsed, profile: &RuntimeProfile) -> Option<u64> {
-    /// What msccl takes a missing `maxBytes` for.
-    const DEFAULT: u64 = 1 << 27;
-    match profile.size_end {
-        SizeEnd::Exclusive => Some(parsed.max_bytes.unwrap_or(DEFAULT).saturating_sub(1)),
-        SizeEnd::InclusiveZeroUnlimited => parsed.max_bytes.filter(|&max| 0 < max),
-    }
+    judgement.findings.extend(broken.into_iter().map(|rule| rule.diagnostic));
+    judgement.runtimes = services;
 }
 
 /// A file names no operator; where it is compared with a plan, the plan's is the one that is asked for.

@@ -144,7 +144,7 @@ fn verify_reports_as_json_and_as_sarif() {
     let verdicts: Vec<_> = files.iter().map(|file| file["verdict"].as_str().unwrap()).collect();
     assert_eq!(verdicts, ["verified", "verified", "refuted", "unreadable"]);
     for file in files {
-        has_keys(file, &["file", "verdict", "format", "against", "checks", "findings"]);
+        has_keys(file, &["file", "verdict", "format", "against", "checks", "findings", "runtimes"]);
     }
 
     let run = rondo(&["verify", &plan, &bad, "--output-format", "sarif"]).expect(1);

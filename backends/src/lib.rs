@@ -10,5 +10,5 @@ pub mod msccl_xml;
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [json::CODES, msccl_xml::CODES].concat()
+    [json::CODES, msccl_xml::CODES, &msccl_xml::rule_codes()].concat()
 }

@@ -75,6 +75,14 @@ pub struct RuntimeProfile {
     pub files: Option<u32>,
     /// Consecutive `re` that fuse.
     pub fused_reduces: Option<u32>,
+    /// Whether more than that leave an array (protocol Simple).
+    pub fused_reduces_overrun: bool,
+    /// Whether some names of a file mean something, and long ones are cut.
+    pub reserved_names: bool,
+    /// Whether scratch memory for the largest message is allocated when a communicator is made.
+    pub scratch_at_start: bool,
+    /// Whether an LL send that published its progress has surely read its source.
+    pub ll_sends_finish_reading: bool,
     /// Whether `rcs rrs rrc rrcs` run.
     pub fused_receives: bool,
     /// How reduce_scatter is spelt.
@@ -106,6 +114,10 @@ impl RuntimeProfile {
         xml_children: Some(1024),
         files: Some(4),
         fused_reduces: Some(16),
+        fused_reduces_overrun: true,
+        reserved_names: true,
+        scratch_at_start: true,
+        ll_sends_finish_reading: true,
         fused_receives: true,
         reduce_scatter_name: "reduce_scatter",
         size_end: SizeEnd::Exclusive,
@@ -127,6 +139,8 @@ impl RuntimeProfile {
         all_attributes_mandatory: true,
         exact_buffer_chunks: false,
         in_place_all_to_all: true,
+        reserved_names: false,
+        scratch_at_start: false,
         ..Self::MSCCL
     };
 
@@ -136,6 +150,8 @@ impl RuntimeProfile {
         version: "ROCm/rccl, 2024-10",
         threadblocks: Some(64),
         channels: Some(128),
+        fused_reduces_overrun: false,
+        ll_sends_finish_reading: false,
         fused_receives: false,
         ..Self::AZURE
     };
@@ -154,6 +170,8 @@ impl RuntimeProfile {
         xml_children: None,
         files: None,
         fused_reduces: None,
+        reserved_names: false,
+        scratch_at_start: false,
         exact_buffer_chunks: false,
         loadable: false,
         ..Self::MSCCL
@@ -161,6 +179,9 @@ impl RuntimeProfile {
 
     /// All profiles, in the order of the documentation.
     pub const ALL: [&'static Self; 4] = [&Self::MSCCL, &Self::AZURE, &Self::RCCL, &Self::UNLIMITED];
+
+    /// The profiles of real runtimes.
+    pub const LOADABLE: [&'static Self; 3] = [&Self::MSCCL, &Self::AZURE, &Self::RCCL];
 
     /// The profile of that name.
     #[must_use]

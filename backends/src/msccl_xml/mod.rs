@@ -17,12 +17,15 @@
 
 mod emit;
 mod parse;
+mod rules;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use emit::{EmitError, Emitted, Options, emit};
-pub use parse::{Facts, Header, Parsed, parse};
+pub use parse::{Facts, Header, Parsed, Worst, parse};
+pub use rules::codes as rule_codes;
+pub use rules::{Broken, Effect, Fate, RULES, Rule, Service, examine, largest_message};
 
 use rondo_ir::diagnostic::CodeEntry;
 
@@ -67,40 +70,9 @@ pub const CODES: &[CodeEntry] = &[
                       runtime runs its own algorithm and says nothing.",
     },
     CodeEntry {
-        code: "B010",
-        title: "the file is outside the XML that the runtimes read",
-        explanation: "The runtimes do not use an XML parser but a small reader of their own. It knows elements, \
-                      attributes in double quotes and comments; no prolog, no DOCTYPE, no CDATA, no entities, no text, \
-                      no tabs between elements and no line breaks inside a tag. Rondo reads what they read.",
-    },
-    CodeEntry {
-        code: "B011",
-        title: "an attribute is missing or has no legal value",
-        explanation: "The runtimes refuse the file, or read garbage as 0. The message names what is allowed.",
-    },
-    CodeEntry {
-        code: "B012",
-        title: "the elements do not form a program",
-        explanation: "Ranks must be 0 … ngpus−1, each once; threadblocks of a rank 0 … without gaps, each once; an \
-                      instruction that sends or receives needs the peer in its threadblock; offsets must lie within \
-                      the chunks that the rank declares.",
-    },
-    CodeEntry {
-        code: "B013",
-        title: "the collective of the file is not supported",
-        explanation: "The file names a collective that has no fixed meaning (`custom`) or that no public file uses.",
-    },
-    CodeEntry {
-        code: "B014",
-        title: "an attribute that other runtimes need is missing",
-        explanation: "Azure/msccl-executor-nccl and ROCm/rccl refuse files without `outofplace`, `minBytes` and \
-                      `maxBytes`. microsoft/msccl loads them.",
-    },
-    CodeEntry {
         code: "B015",
         title: "something in the file is ignored",
-        explanation: "The runtimes skip unknown elements and attributes, attributes after the 16th, dependencies that no \
-                      instruction follows, and empty dependencies.",
+        explanation: "The runtimes skip unknown elements and attributes without a word.",
     },
     CodeEntry {
         code: "B016",
@@ -112,8 +84,8 @@ pub const CODES: &[CodeEntry] = &[
         code: "B017",
         title: "consecutive reductions are joined by the runtime",
         explanation: "The runtimes join consecutive `re` instructions with the same destination and source buffer: all \
-                      sources are read before the one write, the last `cnt` holds for all, and more than 16 overrun an \
-                      array. The program was read as the runtime runs it.",
+                      sources are read before the one write, and the last `cnt` holds for all. The program was read as \
+                      the runtime runs it.",
     },
     CodeEntry {
         code: "B018",

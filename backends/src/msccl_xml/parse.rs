@@ -17,6 +17,8 @@ use super::scan::{Attribute, Event, Fault, Scanner, Tag};
 const MOST_CHUNKS: i64 = 1 << 24;
 /// Faults that are reported before reading stops.
 const MOST_FAULTS: usize = 50;
+/// Ranks without an element that are filled in.
+const MOST_IDLE: usize = 1 << 12;
 /// Nested unknown elements.
 const DEEPEST: usize = 64;
 
@@ -60,18 +62,71 @@ pub struct Parsed {
 /// What the text says beyond the program, because runtimes differ in what they take.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Facts {
+    /// Where `<algo …>` stands.
+    pub algo: Range<usize>,
     /// Whether `<algo>` has a `name`.
     pub has_name: bool,
-    /// Whether `<algo>` has `outofplace`, `minBytes` and `maxBytes`.
-    pub has_all_attributes: bool,
+    /// Which of `outofplace`, `minBytes` and `maxBytes` `<algo>` lacks.
+    pub absent: Vec<&'static str>,
     /// `coll` as it is spelt.
     pub collective: String,
-    /// Per rank: `i_chunks` and `o_chunks`.
-    pub declared_chunks: Vec<(u32, u32)>,
-    /// Whether more than 16 reductions are joined somewhere.
-    pub joins_too_many: bool,
-    /// Whether some `chan` is not below `nchannels`.
-    pub channel_past_end: bool,
+    /// `nchunksperloop`.
+    pub total_chunks: u32,
+    /// Per rank: `i_chunks` and `o_chunks`, and where they stand.
+    pub declared_chunks: Vec<((u32, u32), Range<usize>)>,
+    /// Most instructions of a threadblock, those that the runtime drops included, or highest `s` + 1.
+    pub instructions: Worst,
+    /// Most threadblocks of a rank.
+    pub threadblocks: Worst,
+    /// Most threadblocks of a rank that send (or receive) on one channel; `threadblock` is the channel.
+    pub ends: Worst,
+    /// Highest channel.
+    pub channel: Worst,
+    /// Highest `cnt`.
+    pub count: Worst,
+    /// Most XML elements that a rank loads.
+    pub nodes: Worst,
+    /// Most children of an element.
+    pub children: Worst,
+    /// Number of fused receives, and the first.
+    pub fused_receives: Worst,
+    /// Most reductions that are joined.
+    pub joined: Worst,
+    /// Highest threadblock that an instruction waits for.
+    pub waited: Worst,
+    /// Number of instructions that wait for a send and overwrite what it reads, and the first.
+    pub late_reads: Worst,
+}
+
+/// The largest of some numbers, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Worst {
+    /// The number; 0 if there is none.
+    pub number: u64,
+    /// Rank.
+    pub rank: u32,
+    /// Threadblock.
+    pub threadblock: u32,
+    /// Where it stands; empty if there is none.
+    pub at: Range<usize>,
+}
+
+impl Worst {
+    /// Keeps the first of the largest.
+    fn raise(&mut self, number: impl TryInto<u64>, rank: u32, threadblock: u32, at: &Range<usize>) {
+        let number = number.try_into().unwrap_or(u64::MAX);
+        if self.number < number || self.at.is_empty() {
+            *self = Self { number, rank, threadblock, at: at.clone() };
+        }
+    }
+
+    /// Counts one more, and keeps where the first stands.
+    fn add(&mut self, rank: u32, threadblock: u32, at: &Range<usize>) {
+        if self.number == 0 {
+            *self = Self { number: 0, rank, threadblock, at: at.clone() };
+        }
+        self.number += 1;
+    }
 }
 
 /// Reads a file. `file` is what messages call it.
@@ -91,6 +146,8 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Vec<Diagnostic>> {
         warnings: Vec::new(),
         seen: Vec::new(),
         odd: Odd::default(),
+        facts: Facts::default(),
+        halted: false,
     };
     let parsed = reader.read();
     if !reader.faults.is_empty() {
@@ -102,7 +159,7 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Vec<Diagnostic>> {
             parsed.warnings = reader.warnings;
             Ok(parsed)
         }
-        None => Err(vec![Diagnostic::error("B010", "the file holds no <algo> element")]),
+        None => Err(vec![Diagnostic::error("B032", "the file holds no <algo> element")]),
     }
 }
 
@@ -120,7 +177,6 @@ const STEP: [&str; 10] = ["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "
 /// What `<algo>` says.
 struct Algo<'a> {
     name: &'a str,
-    facts: Facts,
     protocol: Protocol,
     channels: u32,
     total_chunks: u32,
@@ -139,6 +195,7 @@ struct Gpu {
     chunks: [u32; 3],
     blocks: Vec<Block>,
     span: SourceSpan,
+    range: Range<usize>,
     sends: bool,
     receives: bool,
 }
@@ -157,6 +214,8 @@ struct Block {
     joined: Option<(usize, usize)>,
     /// `re` so far.
     reduces: usize,
+    /// Instructions in the file.
+    steps: u64,
     span: SourceSpan,
     range: Range<usize>,
 }
@@ -167,10 +226,8 @@ struct Odd {
     unused_half: (usize, Range<usize>),
     order: (usize, Range<usize>),
     joined: (usize, Range<usize>),
-    long_runs: (usize, Range<usize>),
     empty_nops: (usize, Range<usize>),
     lost_nops: (usize, Range<usize>),
-    channel: (usize, Range<usize>),
     past_end: (usize, Range<usize>),
 }
 
@@ -189,6 +246,9 @@ struct Reader<'a> {
     /// Unknown names that were reported.
     seen: Vec<&'a str>,
     odd: Odd,
+    facts: Facts,
+    /// Whether a fault of the text ended the reading.
+    halted: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -196,6 +256,12 @@ impl<'a> Reader<'a> {
         self.faults.push(Diagnostic::error(code, message).at(self.file, span, ""));
         let last = self.faults.len() - 1;
         &mut self.faults[last]
+    }
+
+    /// A fault after which nothing can be read.
+    fn halt(&mut self, code: &'static str, span: Range<usize>, message: impl Into<String>) -> &mut Diagnostic {
+        self.halted = true;
+        self.fault(code, span, message)
     }
 
     fn full(&self) -> bool {
@@ -222,8 +288,8 @@ impl<'a> Reader<'a> {
         }
         match self.scanner.next() {
             Ok(event) => Some(event),
-            Err(Fault { span, message, help }) => {
-                let fault = self.fault("B010", span, message);
+            Err(Fault { code, span, message, help }) => {
+                let fault = self.halt(code, span, message);
                 if !help.is_empty() {
                     fault.help.push(help.to_owned());
                 }
@@ -238,12 +304,12 @@ impl<'a> Reader<'a> {
             Event::Open(tag) => Some(tag),
             Event::Close(name, at) => {
                 if name != parent {
-                    self.fault("B010", at, format!("`</{name}>` does not close `<{parent}>`"));
+                    self.halt("B029", at, format!("`</{name}>` does not close `<{parent}>`"));
                 }
                 None
             }
             Event::End => {
-                self.fault("B010", span.clone(), format!("`<{parent}>` is never closed; is the file cut off?"));
+                self.halt("B029", span.clone(), format!("`<{parent}>` is never closed; is the file cut off?"));
                 None
             }
         }
@@ -259,7 +325,7 @@ impl<'a> Reader<'a> {
         let mut open = if tag.closed { Vec::new() } else { vec![tag.name] };
         while let Some(&name) = open.last() {
             if DEEPEST < open.len() {
-                self.fault("B010", tag.span.clone(), "elements are nested too deeply");
+                self.halt("B031", tag.span.clone(), "elements are nested too deeply");
                 return false;
             }
             match self.event() {
@@ -269,11 +335,11 @@ impl<'a> Reader<'a> {
                     open.pop();
                 }
                 Some(Event::Close(closed, at)) => {
-                    self.fault("B010", at, format!("`</{closed}>` does not close `<{name}>`"));
+                    self.halt("B029", at, format!("`</{closed}>` does not close `<{name}>`"));
                     return false;
                 }
                 Some(Event::End) => {
-                    self.fault("B010", tag.span.clone(), format!("`<{name}>` is never closed; is the file cut off?"));
+                    self.halt("B029", tag.span.clone(), format!("`<{name}>` is never closed; is the file cut off?"));
                     return false;
                 }
                 None => return false,
@@ -311,7 +377,7 @@ impl<'a> Reader<'a> {
     }
 
     fn missing(&mut self, tag: &Tag<'a>, name: &str) {
-        self.fault("B011", tag.span.clone(), format!("`<{}>` has no attribute `{name}`", tag.name))
+        self.fault("B033", tag.span.clone(), format!("`<{}>` has no attribute `{name}`", tag.name))
             .help
             .push(format!("all runtimes refuse a file without it; add {name}=\"…\""));
     }
@@ -330,12 +396,12 @@ impl<'a> Reader<'a> {
             Some(number) if (bounds.0..=bounds.1).contains(&number) => Some(number),
             Some(number) => {
                 let message = format!("`{name}` is {number}; it must be {} … {}", bounds.0, bounds.1);
-                self.fault("B011", attribute.span(), message);
+                self.fault("B035", attribute.span(), message);
                 None
             }
             None => {
                 let message = format!("`{name}` is `{}`, which is no whole number", attribute.value);
-                self.fault("B011", attribute.span(), message)
+                self.fault("B034", attribute.span(), message)
                     .notes
                     .push("the runtimes read the digits at its start, or 0, and say nothing".to_owned());
                 None
@@ -355,14 +421,14 @@ impl<'a> Reader<'a> {
         let tag = match self.event()? {
             Event::Open(tag) => tag,
             Event::Close(_, span) => {
-                self.fault("B010", span, "a closing tag without an opening one");
+                self.halt("B029", span, "a closing tag without an opening one");
                 return None;
             }
             Event::End => return None,
         };
         if tag.name != "algo" {
             let message = format!("the first element is `<{}>`; an MSCCL XML file begins with `<algo>`", tag.name);
-            self.fault("B010", tag.span.clone(), message);
+            self.halt("B032", tag.span.clone(), message);
             return None;
         }
         let algo = self.algo(&tag);
@@ -370,12 +436,11 @@ impl<'a> Reader<'a> {
             return None;
         }
         let ranks = algo.as_ref().map_or(u32::MAX, |algo| algo.ranks);
-        let channels = algo.as_ref().map_or(u32::MAX, |algo| algo.channels);
         let mut gpus: Vec<Gpu> = Vec::new();
         if !tag.closed {
             while let Some(child) = self.child("algo", &tag.span) {
                 let fine = match child.name {
-                    "gpu" => match self.gpu(&child, ranks, channels) {
+                    "gpu" => match self.gpu(&child, ranks) {
                         Some(gpu) => {
                             gpus.push(gpu);
                             true
@@ -393,7 +458,7 @@ impl<'a> Reader<'a> {
             match self.event()? {
                 Event::End => {}
                 Event::Open(Tag { span, .. }) | Event::Close(_, span) => {
-                    self.fault("B010", span, "something stands after `</algo>`");
+                    self.halt("B032", span, "something stands after `</algo>`");
                 }
             }
         }
@@ -401,22 +466,14 @@ impl<'a> Reader<'a> {
         self.finish(algo, gpus)
     }
 
-    /// Whether reading cannot go on: the last fault was one of the text.
-    fn stopped(&self) -> bool {
-        self.faults.last().is_some_and(|fault| fault.code == "B010")
+    /// Whether reading cannot go on.
+    const fn stopped(&self) -> bool {
+        self.halted
     }
 
     fn algo(&mut self, tag: &Tag<'a>) -> Option<Algo<'a>> {
         let [name, proto, channels, chunks, ranks, coll, in_place, out_of_place, min, max] =
             self.fields(&ALGO, tag, &ALGO_IGNORED);
-        if name.is_none() {
-            self.warn(
-                Severity::Warning,
-                "B014",
-                tag.span.clone(),
-                "`<algo>` has no attribute `name`; msccl refuses the file",
-            );
-        }
         let protocol = self.required(proto, "proto", tag).and_then(|proto| {
             let found = match proto.value {
                 "Simple" => Some(Protocol::Simple),
@@ -426,7 +483,7 @@ impl<'a> Reader<'a> {
             };
             if found.is_none() {
                 let message = format!("`proto` is `{}`; it must be Simple, LL or LL128, spelt so", proto.value);
-                self.fault("B011", proto.span(), message);
+                self.fault("B036", proto.span(), message);
             }
             found
         });
@@ -435,15 +492,8 @@ impl<'a> Reader<'a> {
         let ranks = self.small(ranks, "ngpus", tag, (1, i64::from(i32::MAX)));
         let coll = self.required(coll, "coll", tag);
         let in_place = self.flag(in_place, "inplace", tag);
-        let absent: Vec<_> = [("outofplace", out_of_place), ("minBytes", min), ("maxBytes", max)]
-            .into_iter()
-            .filter(|(_, field)| field.is_none())
-            .map(|(name, _)| format!("`{name}`"))
-            .collect();
-        if !absent.is_empty() {
-            let message = format!("`<algo>` lacks {}; azure and rccl refuse the file", absent.join(", "));
-            self.warn(Severity::Warning, "B014", tag.span.clone(), message);
-        }
+        let sizes = [("outofplace", out_of_place), ("minBytes", min), ("maxBytes", max)];
+        self.facts.absent = sizes.into_iter().filter(|(_, field)| field.is_none()).map(|(name, _)| name).collect();
         let out_of_place = match out_of_place {
             Some(_) => self.flag(out_of_place, "outofplace", tag),
             None => in_place.map(|in_place| !in_place),
@@ -453,15 +503,12 @@ impl<'a> Reader<'a> {
             None => Some(None),
         };
         let (min_bytes, max_bytes) = (size(min, "minBytes"), size(max, "maxBytes"));
-        let facts = Facts {
-            has_name: name.is_some(),
-            has_all_attributes: absent.is_empty(),
-            collective: coll.as_ref().map_or_else(String::new, |coll| coll.value.to_owned()),
-            ..Facts::default()
-        };
+        self.facts.algo = tag.span.clone();
+        self.facts.has_name = name.is_some();
+        self.facts.collective = coll.as_ref().map_or_else(String::new, |coll| coll.value.to_owned());
+        self.facts.total_chunks = total_chunks.unwrap_or(0);
         Some(Algo {
             name: name.map_or("", |name| name.value),
-            facts,
             protocol: protocol?,
             channels: channels?,
             total_chunks: total_chunks?,
@@ -475,7 +522,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn gpu(&mut self, tag: &Tag<'a>, ranks: u32, channels: u32) -> Option<Gpu> {
+    fn gpu(&mut self, tag: &Tag<'a>, ranks: u32) -> Option<Gpu> {
         let [id, input, output, scratch] = self.fields(&GPU, tag, &[]);
         let id = self.small(id, "id", tag, (0, i64::from(ranks) - 1));
         let mut chunks = [0; 3];
@@ -489,13 +536,14 @@ impl<'a> Reader<'a> {
             chunks,
             blocks: Vec::new(),
             span: SourceSpan { line: tag.line, column: tag.column },
+            range: tag.span.clone(),
             sends: false,
             receives: false,
         };
         if !tag.closed {
             while let Some(child) = self.child("gpu", &tag.span) {
                 let fine = match child.name {
-                    "tb" => match self.block(&child, &mut gpu, ranks, channels) {
+                    "tb" => match self.block(&child, &mut gpu, ranks) {
                         Some(block) => {
                             gpu.blocks.push(block);
                             true
@@ -513,19 +561,19 @@ impl<'a> Reader<'a> {
         gpu.blocks.sort_by_key(|block| block.id);
         if let Some(pair) = gpu.blocks.windows(2).find(|pair| pair[0].id == pair[1].id) {
             let (id, span) = (pair[0].id, pair[1].range.clone());
-            self.fault("B012", span, format!("rank {} has two threadblocks with id {id}", gpu.id));
+            self.fault("B043", span, format!("rank {} has two threadblocks with id {id}", gpu.id));
             return None;
         }
         if let Some((expected, block)) = (0..).zip(&gpu.blocks).find(|(expected, block)| block.id != *expected) {
             let span = block.range.clone();
             let message = format!("rank {} has no threadblock {expected}, but one with id {}", gpu.id, block.id);
-            self.fault("B012", span, message).help.push("number the threadblocks of a rank 0, 1, 2, …".to_owned());
+            self.fault("B043", span, message).help.push("number the threadblocks of a rank 0, 1, 2, …".to_owned());
             return None;
         }
         Some(gpu)
     }
 
-    fn block(&mut self, tag: &Tag<'a>, gpu: &mut Gpu, ranks: u32, channels: u32) -> Option<Block> {
+    fn block(&mut self, tag: &Tag<'a>, gpu: &mut Gpu, ranks: u32) -> Option<Block> {
         let [id, send, receive, channel] = self.fields(&TB, tag, &[]);
         let id = self.small(id, "id", tag, (0, i64::from(i32::MAX)));
         let last = i64::from(ranks) - 1;
@@ -534,15 +582,17 @@ impl<'a> Reader<'a> {
             let peer = u32::try_from(number).ok();
             if peer == Some(gpu.id) {
                 let span = field.map_or(tag.span.clone(), |field| field.span());
-                self.fault("B012", span, format!("`{name}` is {number}, the rank itself"));
+                self.fault("B044", span, format!("`{name}` is {number}, the rank itself"));
                 return None;
             }
             Some(peer)
         };
         let (send, receive) = (peer(send, "send"), peer(receive, "recv"));
         let channel_number = self.small(channel, "chan", tag, (0, i64::from(i32::MAX)));
-        if channel_number.is_some_and(|number| channels <= number) {
-            count(&mut self.odd.channel, &channel.map_or(tag.span.clone(), |c| c.span()));
+        let own = id.unwrap_or(0);
+        if let Some(number) = channel_number {
+            let at = channel.map_or(tag.span.clone(), |channel| channel.span());
+            self.facts.channel.raise(number, gpu.id, own, &at);
         }
         let connection = |peer: Option<u32>| Some(Connection { peer: RankId::from(peer?), channel: channel_number? });
         let mut block = Block {
@@ -554,16 +604,17 @@ impl<'a> Reader<'a> {
             pending: Vec::new(),
             joined: None,
             reduces: 0,
+            steps: 0,
             span: SourceSpan { line: tag.line, column: tag.column },
             range: tag.span.clone(),
         };
         let known = id.is_some() && send.is_some() && receive.is_some() && channel_number.is_some();
+        let mut steps = 0_i64;
         if !tag.closed {
-            let mut number = 0;
             while let Some(child) = self.child("tb", &tag.span) {
                 if child.name == "step" {
-                    self.step(&child, gpu, &mut block, number, known);
-                    number += 1;
+                    self.step(&child, gpu, &mut block, steps, known);
+                    steps += 1;
                     if !child.closed && !self.step_end(&child) {
                         return None;
                     }
@@ -575,6 +626,9 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        block.steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.facts.instructions.raise(block.steps, gpu.id, own, &tag.span);
+        self.facts.children.raise(block.steps, gpu.id, own, &tag.span);
         if !block.pending.is_empty() {
             count(&mut self.odd.lost_nops, &tag.span);
             // The runtime drops them; whoever waits for one waits for something that never comes.
@@ -589,11 +643,11 @@ impl<'a> Reader<'a> {
         match self.event() {
             Some(Event::Close("step", _)) => true,
             Some(Event::Open(child)) => {
-                self.fault("B010", child.span, "a `<step>` has no children; the runtimes crash at one");
+                self.halt("B030", child.span, "a `<step>` has no children; the runtimes crash at one");
                 false
             }
             Some(_) => {
-                self.fault("B010", tag.span.clone(), "`<step>` is never closed");
+                self.halt("B029", tag.span.clone(), "`<step>` is never closed");
                 false
             }
             None => false,
@@ -620,14 +674,18 @@ impl<'a> Reader<'a> {
             return;
         };
         let (Some(depid), Some(deps)) = (depid, deps) else { return };
+        self.facts.instructions.raise(s.saturating_add(1), gpu.id, block.id, &tag.span);
         if s != number {
             count(&mut self.odd.order, &tag.span);
         }
         let waits_for = match (u32::try_from(depid), u32::try_from(deps)) {
-            (Ok(threadblock), Ok(operation)) => Some(OperationRef { threadblock, operation }),
+            (Ok(threadblock), Ok(operation)) => {
+                self.facts.waited.raise(threadblock, gpu.id, block.id, &tag.span);
+                Some(OperationRef { threadblock, operation })
+            }
             (Ok(_), Err(_)) => {
                 let message = format!("`depid` is {depid} but `deps` is {deps}");
-                self.fault("B012", tag.span.clone(), message).help.push(
+                self.fault("B049", tag.span.clone(), message).help.push(
                     "`deps` is the position of the instruction to wait for; without a dependency both are -1"
                         .to_owned(),
                 );
@@ -662,7 +720,7 @@ impl<'a> Reader<'a> {
             other => {
                 let message =
                     format!("`{other}` is no instruction; there are s, r, cpy, re, rcs, rrs, rrc, rrcs and nop");
-                let fault = self.fault("B011", kind.span(), message);
+                let fault = self.fault("B037", kind.span(), message);
                 if other == "ra" {
                     fault.notes.push("msccl reads `ra`, then leaves the threadblock without a word".to_owned());
                 }
@@ -671,7 +729,7 @@ impl<'a> Reader<'a> {
         };
         if slots_number == 0 {
             let span = slots.map_or(tag.span.clone(), |slots| slots.span());
-            self.fault("B011", span, format!("`cnt` of `{}` is 0", kind.value))
+            self.fault("B050", span, format!("`cnt` of `{}` is 0", kind.value))
                 .notes
                 .push("it would move nothing, and makes msccl write before an array".to_owned());
             return;
@@ -687,9 +745,13 @@ impl<'a> Reader<'a> {
         {
             if known && needed && end.is_none() {
                 let message = format!("`{}` {verb}, but `{attribute}` of its threadblock is -1", kind.value);
-                self.fault("B012", kind.span(), message);
+                self.fault("B045", kind.span(), message);
                 return;
             }
+        }
+        self.facts.count.raise(slots_number, gpu.id, block.id, &tag.span);
+        if uses.receive && (uses.send || uses.read) {
+            self.facts.fused_receives.add(gpu.id, block.id, &tag.span);
         }
         gpu.sends |= uses.send;
         gpu.receives |= uses.receive;
@@ -699,14 +761,14 @@ impl<'a> Reader<'a> {
         if !block.pending.is_empty() && waits_for.is_none() {
             let message =
                 format!("`nop` instructions before `{}` carry dependencies, but it has none itself", kind.value);
-            self.fault("B012", tag.span.clone(), message)
+            self.fault("B048", tag.span.clone(), message)
                 .help
                 .push("put the last dependency on the instruction itself: the runtimes refuse the file".to_owned());
             return;
         }
         let span = SourceSpan { line: tag.line, column: tag.column };
         if let ("re", Some(source), Some(dst)) = (kind.value, reads, writes) {
-            self.reduce(block, tag, (source, dst, slots_number), waits_for, publishes, span);
+            self.reduce(gpu.id, block, tag, (source, dst, slots_number), waits_for, publishes, span);
             return;
         }
         block.joined = None;
@@ -723,6 +785,7 @@ impl<'a> Reader<'a> {
     /// A local reduction, which the runtime may join with the ones before it.
     fn reduce(
         &mut self,
+        rank: u32,
         block: &mut Block,
         tag: &Tag<'a>,
         (source, dst, slots): (Place, Place, u32),
@@ -747,9 +810,7 @@ impl<'a> Reader<'a> {
             block.joined = (!publishes).then_some((block.operations.len() - 1, 1));
             return;
         };
-        if members == 16 {
-            count(&mut self.odd.long_runs, &tag.span);
-        }
+        self.facts.joined.raise(members + 1, rank, block.id, &tag.span);
         let overlaps = source.buffer() == dst.buffer() && source.slot().abs_diff(dst.slot()) < slots;
         let (already, same_count) = match &block.operations[first].kind {
             OperationKind::Reduce { sources, count, .. } => (1 < sources.len(), *count == slots),
@@ -796,7 +857,7 @@ impl<'a> Reader<'a> {
             "o" => (Buffer::Output, gpu.chunks[1]),
             "s" => (Buffer::Scratch, gpu.chunks[2]),
             other => {
-                self.fault("B011", name.span(), format!("`{other}` is no buffer; there are i, o and s"));
+                self.fault("B038", name.span(), format!("`{other}` is no buffer; there are i, o and s"));
                 return None;
             }
         };
@@ -805,7 +866,7 @@ impl<'a> Reader<'a> {
         if offset < 0 || most < offset {
             if used {
                 let message = format!("offset {offset} is no place in buffer `{}`", buffer.letter());
-                self.fault("B012", span, message);
+                self.fault("B046", span, message);
                 return None;
             }
             return Some(None);
@@ -816,7 +877,7 @@ impl<'a> Reader<'a> {
                     "offset {offset} is past the end of buffer `{}`, which has {declared} chunks",
                     buffer.letter()
                 );
-                self.fault("B012", span, message)
+                self.fault("B046", span, message)
                     .help
                     .push(format!("raise `{}_chunks` of the `<gpu>`, or correct the offset", buffer.letter()));
                 return None;
@@ -838,7 +899,7 @@ impl<'a> Reader<'a> {
                 "there are two `<gpu>` with id {}, at lines {} and {}",
                 pair[0].id, pair[0].span.line, pair[1].span.line
             );
-            self.fault("B012", algo.span.clone(), message);
+            self.fault("B041", algo.span.clone(), message);
             return None;
         }
         if gpus.len() != algo.ranks as usize {
@@ -846,19 +907,29 @@ impl<'a> Reader<'a> {
                 (0..algo.ranks).zip(&gpus).find(|(r, gpu)| *r != gpu.id).map_or(gpus.len(), |(r, _)| r as usize);
             let message =
                 format!("`ngpus` is {}, but there are {} `<gpu>`; rank {absent} has none", algo.ranks, gpus.len());
-            self.fault("B012", algo.span.clone(), message)
-                .help
-                .push("give every rank a `<gpu>`, an empty one if it has nothing to do, or correct `ngpus`".to_owned());
-            return None;
+            let help = "give every rank a `<gpu>`, an empty one if it has nothing to do, or correct `ngpus`".to_owned();
+            if MOST_IDLE < algo.ranks as usize - gpus.len() {
+                self.fault("B042", algo.span.clone(), message).help.push(help);
+                return None;
+            }
+            self.warn(Severity::Warning, "B042", algo.span.clone(), message).help.push(help);
+            for id in 0..algo.ranks {
+                if gpus.get(id as usize).is_none_or(|gpu| gpu.id != id) {
+                    gpus.insert(id as usize, Gpu::idle(id, &algo.span));
+                }
+            }
         }
         let headers = self.headers(&algo, &gpus)?;
-        let facts = Facts {
-            declared_chunks: gpus.iter().map(|gpu| (gpu.chunks[0], gpu.chunks[1])).collect(),
-            joins_too_many: 0 < self.odd.long_runs.0,
-            channel_past_end: 0 < self.odd.channel.0,
-            ..algo.facts
-        };
-        let ranks = gpus.into_iter().map(resolve).collect();
+        let mut facts = std::mem::take(&mut self.facts);
+        facts.declared_chunks = gpus.iter().map(|gpu| ((gpu.chunks[0], gpu.chunks[1]), gpu.range.clone())).collect();
+        facts.children.raise(gpus.len(), 0, 0, &algo.span);
+        for gpu in &gpus {
+            measure(gpu, gpus.len(), &mut facts);
+        }
+        let ranks: Vec<_> = gpus.into_iter().map(resolve).collect();
+        for (rank, program) in (0..).zip(&ranks) {
+            late_reads(rank, program, &mut facts.late_reads, |span| self.scanner.offset(span));
+        }
         let chunks = headers.first()?.chunks;
         Some(Parsed {
             program: Program { name: algo.name.to_owned(), chunks, fifo_depth: algo.protocol.fifo_depth(), ranks },
@@ -900,7 +971,7 @@ impl<'a> Reader<'a> {
             }
             other => {
                 let message = format!("collective `{other}` is not supported");
-                self.fault("B013", algo.coll.span(), message).notes.push(
+                self.fault("B039", algo.coll.span(), message).notes.push(
                     "supported are allreduce, allgather, reducescatter (reduce_scatter), alltoall, broadcast and reduce".to_owned(),
                 );
                 return None;
@@ -914,7 +985,7 @@ impl<'a> Reader<'a> {
         }
         if !algo.total_chunks.is_multiple_of(blocks) {
             let message = format!("`nchunksperloop` is {}, which {n} ranks do not divide", algo.total_chunks);
-            self.fault("B011", algo.span.clone(), message);
+            self.fault("B040", algo.span.clone(), message);
             return None;
         }
         let chunks = algo.total_chunks / blocks;
@@ -922,21 +993,13 @@ impl<'a> Reader<'a> {
         if algo.in_place && !has_in_place {
             if !algo.out_of_place {
                 let message = format!("an in-place {} is not supported", kind.name());
-                self.fault("B013", algo.coll.span(), message)
+                self.fault("B039", algo.coll.span(), message)
                     .help
                     .push("check it as `inplace=\"0\" outofplace=\"1\"`".to_owned());
                 return None;
             }
             let message = format!("only the out-of-place use of this {} is checked", kind.name());
-            self.warn(Severity::Warning, "B013", algo.coll.span(), message);
-        }
-        if !algo.in_place && !algo.out_of_place {
-            self.warn(
-                Severity::Warning,
-                "B014",
-                algo.span.clone(),
-                "azure and rccl never use a file with inplace=\"0\" and outofplace=\"0\"",
-            );
+            self.warn(Severity::Warning, "B077", algo.coll.span(), message);
         }
         let mut headers = Vec::new();
         for in_place in [true, false] {
@@ -957,7 +1020,7 @@ impl<'a> Reader<'a> {
             match collective {
                 Ok(collective) => headers.push(Header { collective, chunks }),
                 Err(error) => {
-                    self.fault("B011", algo.span.clone(), error.to_string());
+                    self.fault("B035", algo.span.clone(), error.to_string());
                     return None;
                 }
             }
@@ -970,9 +1033,9 @@ impl<'a> Reader<'a> {
         let odd = std::mem::take(&mut self.odd);
         let times = |n: usize| if n == 1 { String::new() } else { format!(" ({n} times)") };
         let list = [
-            (odd.order, Severity::Note, "B015", "`s` is not the position; the order of the file counts"),
-            (odd.empty_nops, Severity::Warning, "B015", "a `nop` without a dependency is dropped and not numbered"),
-            (odd.lost_nops, Severity::Warning, "B015", "`nop` instructions at the end of a threadblock are dropped"),
+            (odd.order, Severity::Note, "B073", "`s` is not the position; the order of the file counts"),
+            (odd.empty_nops, Severity::Warning, "B074", "a `nop` without a dependency is dropped and not numbered"),
+            (odd.lost_nops, Severity::Warning, "B075", "`nop` instructions at the end of a threadblock are dropped"),
             (
                 odd.unused_half,
                 Severity::Note,
@@ -980,14 +1043,7 @@ impl<'a> Reader<'a> {
                 "the half of the places that is not used differs from the one that is",
             ),
             (odd.joined, Severity::Warning, "B017", "the runtime joins reductions here, which changes what they do"),
-            (
-                odd.long_runs,
-                Severity::Warning,
-                "B017",
-                "more than 16 reductions are joined; msccl and azure overrun an array",
-            ),
-            (odd.channel, Severity::Warning, "B012", "`chan` is not below `nchannels`"),
-            (odd.past_end, Severity::Warning, "B012", "an instruction reaches past the declared chunks of a buffer"),
+            (odd.past_end, Severity::Warning, "B047", "an instruction reaches past the declared chunks of a buffer"),
         ];
         for ((n, span), severity, code, message) in list {
             if 0 < n {
@@ -996,7 +1052,7 @@ impl<'a> Reader<'a> {
         }
         let dropped = std::mem::take(&mut self.scanner.dropped);
         if let Some(span) = dropped.into_iter().next() {
-            self.warn(Severity::Warning, "B015", span, "the runtimes drop attributes after the 16th of an element");
+            self.warn(Severity::Warning, "B076", span, "the runtimes drop attributes after the 16th of an element");
         }
     }
 }
@@ -1017,6 +1073,58 @@ impl Block {
         let mut waits_for = std::mem::take(&mut self.pending);
         waits_for.extend(wait);
         self.operations.push(Operation { kind, waits_for, publishes, span });
+    }
+}
+
+impl Gpu {
+    /// A rank without an element: it does nothing.
+    fn idle(id: u32, at: &Range<usize>) -> Self {
+        let span = SourceSpan::default();
+        Self { id, chunks: [0; 3], blocks: Vec::new(), span, range: at.clone(), sends: false, receives: false }
+    }
+}
+
+/// Numbers of a rank that runtimes limit.
+fn measure(gpu: &Gpu, ranks: usize, facts: &mut Facts) {
+    facts.threadblocks.raise(gpu.blocks.len(), gpu.id, 0, &gpu.range);
+    facts.children.raise(gpu.blocks.len(), gpu.id, 0, &gpu.range);
+    let steps: u64 = gpu.blocks.iter().map(|block| 1 + block.steps).sum();
+    facts.nodes.raise(1 + ranks as u64 + steps, gpu.id, 0, &gpu.range);
+    for end in [|block: &Block| block.send, |block: &Block| block.receive] {
+        let mut channels: Vec<(u32, &Range<usize>)> =
+            gpu.blocks.iter().filter_map(|block| Some((end(block)?.channel, &block.range))).collect();
+        channels.sort_by_key(|&(channel, _)| channel);
+        for run in channels.chunk_by(|a, b| a.0 == b.0) {
+            facts.ends.raise(run.len(), gpu.id, run[0].0, run[run.len() - 1].1);
+        }
+    }
+}
+
+/// Instructions that wait for a plain send and overwrite what it reads.
+fn late_reads(rank: u32, program: &RankProgram, worst: &mut Worst, offset: impl Fn(SourceSpan) -> Range<usize>) {
+    for tb in &program.threadblocks {
+        for operation in &tb.operations {
+            let written = match &operation.kind {
+                OperationKind::Move { store: Some(place), count, .. } => (*place, *count),
+                OperationKind::Reduce { dst, count, .. } => (*dst, *count),
+                _ => continue,
+            };
+            for wait in &operation.waits_for {
+                let target = program
+                    .threadblocks
+                    .get(wait.threadblock as usize)
+                    .and_then(|tb| tb.operations.get(wait.operation as usize));
+                if let Some(OperationKind::Move { receive: None, local: Some(read), store: None, send: Some(_), count }) =
+                    target.map(|target| &target.kind)
+                    && read.buffer() == written.0.buffer()
+                    && u64::from(read.slot()) < u64::from(written.0.slot()) + u64::from(written.1)
+                    && u64::from(written.0.slot()) < u64::from(read.slot()) + u64::from(*count)
+                {
+                    let at = if worst.number == 0 { offset(operation.span) } else { worst.at.clone() };
+                    worst.add(rank, tb.id, &at);
+                }
+            }
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use rondo_ir::program::SourceSpan;
+
 /// Attributes that the runtimes keep of an element; a surplus blank takes the room of one.
 const ATTRIBUTE_SLOTS: usize = 16;
 /// Longest name and value that fit the runtimes' buffers.
@@ -13,6 +15,7 @@ const LONGEST: usize = 255;
 /// Why the text is not of the accepted subset.
 #[derive(Debug)]
 pub(super) struct Fault {
+    pub code: &'static str,
     pub span: Range<usize>,
     pub message: String,
     pub help: &'static str,
@@ -78,6 +81,14 @@ impl<'a> Scanner<'a> {
         &self.attributes
     }
 
+    /// Where in the text the tag with this place begins; its first byte.
+    pub fn offset(&self, span: SourceSpan) -> Range<usize> {
+        let lines = span.line.saturating_sub(1) as usize;
+        let start: usize = self.text.split_inclusive('\n').take(lines).map(str::len).sum();
+        let at = start + span.column.saturating_sub(1) as usize;
+        at..(at + 1).min(self.text.len())
+    }
+
     /// The next tag, or the end of the text.
     pub fn next(&mut self) -> Result<Event<'a>, Fault> {
         let bytes = self.text.as_bytes();
@@ -89,14 +100,20 @@ impl<'a> Scanner<'a> {
                 Some(b'<') => match bytes.get(self.at + 1) {
                     Some(b'!') => self.comment()?,
                     Some(b'?') => {
-                        return Err(self.refuse(2, "an XML prolog", "delete this line: the runtimes cannot read it"));
+                        return Err(self.refuse(
+                            "B020",
+                            2,
+                            "an XML prolog",
+                            "delete this line: the runtimes cannot read it",
+                        ));
                     }
                     Some(b'/') => return self.close(),
                     Some(_) => return self.open(),
-                    None => return Err(self.fault(self.at..self.at + 1, "the file ends inside a tag", "")),
+                    None => return Err(self.fault("B029", self.at..self.at + 1, "the file ends inside a tag", "")),
                 },
                 Some(b'\t') => {
                     return Err(self.refuse(
+                        "B021",
                         1,
                         "a tab between elements",
                         "indent with blanks: the runtimes stop at tabs",
@@ -105,6 +122,7 @@ impl<'a> Scanner<'a> {
                 Some(_) => {
                     let length = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
                     return Err(self.refuse(
+                        "B024",
                         length,
                         "text between elements",
                         "only elements and comments may stand here",
@@ -120,12 +138,12 @@ impl<'a> Scanner<'a> {
         self.line_start = self.at;
     }
 
-    fn fault(&self, span: Range<usize>, message: impl Into<String>, help: &'static str) -> Fault {
-        Fault { span: span.start..span.end.min(self.text.len()), message: message.into(), help }
+    fn fault(&self, code: &'static str, span: Range<usize>, message: impl Into<String>, help: &'static str) -> Fault {
+        Fault { code, span: span.start..span.end.min(self.text.len()), message: message.into(), help }
     }
 
-    fn refuse(&self, length: usize, what: &str, help: &'static str) -> Fault {
-        self.fault(self.at..self.at + length, format!("{what} is not part of what the runtimes read"), help)
+    fn refuse(&self, code: &'static str, length: usize, what: &str, help: &'static str) -> Fault {
+        self.fault(code, self.at..self.at + length, format!("{what} is not part of what the runtimes read"), help)
     }
 
     fn comment(&mut self) -> Result<(), Fault> {
@@ -138,15 +156,16 @@ impl<'a> Scanner<'a> {
             } else {
                 "a declaration"
             };
-            return Err(self.refuse(2, what, "delete it; the runtimes read elements and comments only"));
+            return Err(self.refuse("B022", 2, what, "delete it; the runtimes read elements and comments only"));
         };
         let Some(length) = body.find("-->") else {
-            return Err(self.fault(self.at..self.at + 4, "the comment is never closed", "close it with `-->`"));
+            return Err(self.fault("B029", self.at..self.at + 4, "the comment is never closed", "close it with `-->`"));
         };
         let body = &body[..length];
         let first = body.split_ascii_whitespace().next().unwrap_or("");
         if first.contains('=') {
             return Err(self.refuse(
+                "B023",
                 4 + length,
                 "a comment whose first word holds `=`",
                 "begin the comment with another word: the runtimes stop at this one",
@@ -168,7 +187,7 @@ impl<'a> Scanner<'a> {
         let name = self.name(from);
         let end = from + name.len();
         if name.is_empty() || self.text.as_bytes().get(end) != Some(&b'>') {
-            return Err(self.fault(start..end + 1, "a closing tag is not finished", "write it as `</name>`"));
+            return Err(self.fault("B028", start..end + 1, "a closing tag is not finished", "write it as `</name>`"));
         }
         self.at = end + 1;
         Ok(Event::Close(name, start..end + 1))
@@ -188,7 +207,12 @@ impl<'a> Scanner<'a> {
         let (line, line_start) = (self.line, self.line_start);
         let name = self.name(start + 1);
         if name.is_empty() || LONGEST < name.len() {
-            return Err(self.fault(start..start + 1, "an element has no name, or one above 255 characters", ""));
+            return Err(self.fault(
+                if name.is_empty() { "B028" } else { "B027" },
+                start..start + 1,
+                "an element has no name, or one above 255 characters",
+                "",
+            ));
         }
         let mut at = start + 1 + name.len();
         self.attributes.clear();
@@ -215,15 +239,16 @@ impl<'a> Scanner<'a> {
                 Some(b'\n' | b'\r' | b'\t') => {
                     let help = "write the whole tag on one line, with one blank between attributes";
                     return Err(self.fault(
+                        "B025",
                         at..at + 1,
                         "a line break or tab inside a tag is not part of what the runtimes read",
                         help,
                     ));
                 }
-                None => return Err(self.fault(start..at, format!("the file ends inside `<{name}`"), "")),
+                None => return Err(self.fault("B029", start..at, format!("the file ends inside `<{name}`"), "")),
                 Some(_) => {
                     let length = self.text[at..].chars().next().map_or(1, char::len_utf8);
-                    return Err(self.fault(at..at + length, "a blank or `>` is missing here", ""));
+                    return Err(self.fault("B028", at..at + length, "a blank or `>` is missing here", ""));
                 }
             }
             let key = self.name(at);
@@ -232,22 +257,26 @@ impl<'a> Scanner<'a> {
                 (Some(b'='), Some(b'"')) if !key.is_empty() && key.len() <= LONGEST => {}
                 (Some(b'='), Some(b'\'')) => {
                     let help = "use double quotes: the runtimes read on until the next one";
-                    return Err(self.fault(at..value_start, "a value in single quotes", help));
+                    return Err(self.fault("B026", at..value_start, "a value in single quotes", help));
                 }
                 _ => {
                     let end = (at + key.len()).max(at + 1);
                     let end = (end..=self.text.len()).find(|&end| self.text.is_char_boundary(end)).unwrap_or(at);
-                    return Err(self.fault(at..end, "an attribute is not written as name=\"value\"", ""));
+                    return Err(self.fault("B028", at..end, "an attribute is not written as name=\"value\"", ""));
                 }
             }
             let rest = &bytes[value_start..];
             let Some(length) = rest.iter().position(|&b| b == b'"') else {
-                return Err(self.fault(at..value_start, "a value is never closed", "close it with `\"`"));
+                return Err(self.fault("B029", at..value_start, "a value is never closed", "close it with `\"`"));
             };
             let value = &self.text[value_start..value_start + length];
             if LONGEST < length || value.contains(['\n', '\r']) {
-                let message = "a value has more than 255 characters or a line break";
-                return Err(self.fault(at..value_start, message, "is a `\"` missing?"));
+                let (code, message) = if LONGEST < length {
+                    ("B027", "a value has more than 255 characters")
+                } else {
+                    ("B025", "a value has a line break")
+                };
+                return Err(self.fault(code, at..value_start, message, "is a `\"` missing?"));
             }
             at = value_start + length + 1;
             if slots < ATTRIBUTE_SLOTS {

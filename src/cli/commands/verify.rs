@@ -73,6 +73,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
                     against: Vec::new(),
                     checks: Vec::new(),
                     findings: vec![finding],
+                    runtimes: Vec::new(),
                 }
             }
         };
@@ -169,6 +170,23 @@ fn text(judged: &[(String, Judgement)]) -> String {
             out.push_str(&format!("  against {against}\n"));
         }
         report::checks(&mut out, &judgement.checks);
+        if !judgement.runtimes.is_empty() {
+            out.push('\n');
+            let rows: Vec<_> = judgement
+                .runtimes
+                .iter()
+                .map(|service| {
+                    let calls = if service.calls.is_empty() { "none" } else { &service.calls };
+                    [
+                        service.runtime.name.to_owned(),
+                        service.fate.name().to_owned(),
+                        calls.to_owned(),
+                        service.reasons.join(" "),
+                    ]
+                })
+                .collect();
+            report::table(&mut out, ["runtime", "file", "calls that use it", "reasons"], &rows);
+        }
         return out;
     }
     let rows: Vec<_> = judged
@@ -204,11 +222,21 @@ fn json_report(judged: &[(String, Judgement)]) -> Value {
         .map(|(name, judgement)| {
             serde_json::json!({
                 "file": name, "verdict": judgement.verdict.name(), "format": judgement.format, "against": judgement.against,
-                "checks": report::checks_json(&judgement.checks), "findings": report::findings_json(&judgement.findings),
+                "checks": report::checks_json(&judgement.checks), "findings": report::findings_json(&judgement.findings), "runtimes": runtimes_json(judgement),
             })
         })
         .collect();
     serde_json::json!({ "command": "verify", "files": files })
+}
+
+fn runtimes_json(judgement: &Judgement) -> Vec<Value> {
+    let services = judgement.runtimes.iter().map(|service| {
+        serde_json::json!({
+            "name": service.runtime.name, "version": service.runtime.version, "fate": service.fate.name(),
+            "calls": service.calls, "reasons": service.reasons,
+        })
+    });
+    services.collect()
 }
 
 /// SARIF 2.1.0, so that code-review tools show findings at their line.
