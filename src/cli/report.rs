@@ -260,7 +260,7 @@ pub fn candidates_json(candidates: &[CandidateReport]) -> Value {
 /// What was checked and how.
 pub fn checks(out: &mut String, checks: &[Check]) {
     for check in checks {
-        let opinion = if check.decides { "" } else { " (second opinion)" };
+        let opinion = if check.decides || !check.name.starts_with("smt") { "" } else { " (second opinion)" };
         let _ = writeln!(out, "  {:18} {:8} {}{opinion}", check.name, answer(check.answer), check.detail);
     }
 }

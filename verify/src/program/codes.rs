@@ -132,6 +132,14 @@ pub const CODES: &[CodeEntry] = &[
                       depends on timing; too many pairs of accesses rest on it to try them all.",
     },
     CodeEntry {
+        code: "V122",
+        title: "replicas that may differ in rounding",
+        explanation: "Each rank of an all_reduce has the right sum, but not all add in the same order. Floating-point addition does not \
+                      associate, so the results can differ in their last bits, and training runs diverge from replica to replica. \
+                      One-shot algorithms do this, where every rank adds what came from all others. The sum is right; the file is \
+                      not refuted.",
+    },
+    CodeEntry {
         code: "V130",
         title: "a program makes other transfers than the schedule",
         explanation: "Between the same ranks the schedule moves a value that the program does not move, or the other way round. A \

@@ -20,6 +20,9 @@
 //! - **completes**: without races all linear extensions of happens-before compute the same, so one is executed, slot by slot,
 //!   on multisets of contributions, and must end in the postcondition.
 //!
+//! Beside these, `same-order` says whether all ranks of an all_reduce add in the same order, so that their results are equal bit
+//! by bit. If not, that is a finding (V122) and no refutation.
+//!
 //! Room for messages: an atom that receives and sends takes its incoming message only when the outgoing one has room, and frees
 //! the incoming slot then; so it happens as a whole. `no-deadlock` runs it both ways: a message an operation, and a
 //! message a slot. The smallest depth at which the program finishes is found by search.
@@ -35,6 +38,7 @@ mod order;
 mod race;
 mod report;
 mod run;
+mod summation;
 mod transfers;
 
 use rondo_ir::diagnostic::Diagnostic;
@@ -154,6 +158,9 @@ fn checks(claim: &Claim, program: &Program, options: &ProgramOptions, findings: 
     checks.push(races.report(&flat, &split, findings));
     let race_free = checks[2].answer == Answer::Proved;
     checks.push(result.report(&flat, &split, &order, race_free, findings));
+    if checks[3].answer == Answer::Proved {
+        checks.extend(result.same_order(findings));
+    }
     checks
 }
 

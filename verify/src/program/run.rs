@@ -5,15 +5,17 @@
 //! other and are executed in parallel, each in the one total order.
 
 use rayon::prelude::*;
-use rondo_ir::collective::{Buffer, Collective, Contribution, Expected, Layout, Multiset, Place};
-use rondo_ir::diagnostic::Diagnostic;
+use rondo_ir::collective::{Buffer, Collective, CollectiveKind, Contribution, Expected, Layout, Multiset, Place};
+use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::index::RankId;
 use rondo_ir::program::{MoveOp, OperationKind};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::atoms::Atoms;
 use super::flat::{Flat, NONE};
 use super::form::index;
 use super::report::{Findings, Location};
+use super::summation::{Difference, Sums};
 use crate::{Answer, Check};
 
 /// A move of one slot: `dst ← a`, or `dst ← a + b`.
@@ -163,6 +165,9 @@ pub(super) struct Executed {
     moves: usize,
     components: usize,
     outputs: usize,
+    /// For sums that every rank gets: slots that are not added in the same order everywhere. `None` for other
+    /// collectives.
+    unlike: Option<Vec<Difference>>,
 }
 
 /// A list of items by component, one after the other.
@@ -483,24 +488,64 @@ pub(super) fn run(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], collective: &Co
     let count = components.sizes.len();
     let batch = count.div_ceil(64).max(1);
     let layout = flat.places.layout;
-    let faults: Vec<Vec<Fault>> = (0..count.div_ceil(batch))
+    // The order matters where all ranks end with one sum.
+    let replicated = matches!(collective.kind(), CollectiveKind::AllReduce) && !collective.operator().is_idempotent();
+    let found: Vec<(Vec<Fault>, Vec<Difference>)> = (0..count.div_ceil(batch))
         .into_par_iter()
         .map(|number| {
             let mut arena = Arena::new(collective);
+            let mut sums = Sums::new();
             let mut values = Vec::new();
             let mut faults = Vec::new();
+            let mut unlike = Vec::new();
             for component in number * batch..count.min((number + 1) * batch) {
                 arena.clear();
                 execute(&components, component, &layout, &mut arena, &mut values, &mut faults);
+                if replicated && faults.is_empty() {
+                    sums.clear();
+                    compare_sums(&components, component, &mut sums, &mut values, &mut unlike);
+                }
             }
-            faults
+            (faults, unlike)
         })
         .collect();
+    let (faults, unlike): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     Executed {
         faults: faults.into_iter().flatten().collect(),
         moves: moves.len(),
         components: count,
         outputs: components.outputs.items.len(),
+        unlike: replicated.then(|| unlike.into_iter().flatten().collect()),
+    }
+}
+
+/// Finds the slots that some ranks add in another order than the first of them.
+fn compare_sums(
+    components: &Components,
+    component: usize,
+    sums: &mut Sums,
+    values: &mut Vec<u32>,
+    unlike: &mut Vec<Difference>,
+) {
+    values.clear();
+    values.resize(components.sizes[component] as usize, NONE);
+    let local = |cell: u32| components.local[cell as usize] as usize;
+    for &(cell, contribution) in components.initial.of(component) {
+        values[local(cell)] = sums.input(contribution);
+    }
+    for step in components.moves.of(component) {
+        let a = values[local(step.a)];
+        values[local(step.dst)] = if step.b == NONE { a } else { sums.add(a, values[local(step.b)]) };
+    }
+    let mut first: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+    let mut told: FxHashSet<u32> = FxHashSet::default();
+    for &(cell, rank, slot) in components.outputs.of(component) {
+        let sum = values[local(cell)];
+        let &mut (other, its) = first.entry(slot).or_insert((rank, sum));
+        if its != sum && told.insert(slot) {
+            let (first, second) = ((other, sums.in_words(its)), (rank, sums.in_words(sum)));
+            unlike.push(Difference { slot, first, second });
+        }
     }
 }
 
@@ -606,6 +651,27 @@ fn blame(
 }
 
 impl Executed {
+    /// Whether all ranks add in the same order: a check that decides nothing, or a finding that refutes nothing. Nothing for
+    /// collectives to which it does not matter, or where the result is not sure.
+    pub(super) fn same_order(&self, findings: &mut Findings) -> Option<Check> {
+        let unlike = self.unlike.as_ref()?;
+        let Some(Difference { slot, first, second }) = unlike.iter().min_by_key(|difference| difference.slot) else {
+            let detail = "all ranks add in the same order: their results are equal bit by bit".to_owned();
+            return Some(Check { name: "same-order", answer: Answer::Proved, decides: false, detail });
+        };
+        let count = match unlike.len() {
+            1 => "1 slot is".to_owned(),
+            n => format!("{n} slots are"),
+        };
+        let note = |(rank, sum): &(u32, String)| format!("{}.o[{slot}] = {sum}", RankId::from(*rank));
+        let diagnostic = Diagnostic {
+            severity: Severity::Note,
+            ..Diagnostic::warning("V122", format!("{count} not added in the same order on all ranks"))
+        };
+        findings.add(diagnostic.note(note(first)).note(note(second)), Vec::new());
+        None
+    }
+
     /// The check and its findings.
     pub(super) fn report(
         &self,
@@ -615,7 +681,7 @@ impl Executed {
         race_free: bool,
         findings: &mut Findings,
     ) -> Check {
-        let Self { faults, moves, components, outputs } = self;
+        let Self { faults, moves, components, outputs, unlike: _ } = self;
         let positions = super::order::positions(order);
         let when = |fault: &Fault| match fault {
             Fault::Undefined { atom, .. } => (0, positions[*atom as usize], 0),
