@@ -180,6 +180,9 @@ fn calls(parsed: &Parsed, profile: &RuntimeProfile) -> String {
         (false, false) => return String::new(),
     };
     let min = parsed.min_bytes.unwrap_or(0);
+    if parsed.max_bytes == Some(0) && profile.size_end == SizeEnd::Exclusive {
+        return String::new();
+    }
     let Some(range) = largest_message(parsed, profile).map_or_else(
         || Some(if min == 0 { "any size".to_owned() } else { format!("{min} B and more") }),
         |max| (min <= max).then(|| format!("{min} … {max} B")),

@@ -39,6 +39,7 @@ mod race;
 mod report;
 mod run;
 mod summation;
+mod trace;
 mod transfers;
 
 use rondo_ir::diagnostic::Diagnostic;
@@ -155,7 +156,7 @@ fn checks(claim: &Claim, program: &Program, options: &ProgramOptions, findings: 
         },
     );
     checks.push(deadlock.report(&flat, whole.as_ref(), &split, depth, findings));
-    checks.push(races.report(&flat, &split, findings));
+    checks.push(races.report(&flat, &split, (&order, result.is_right()), &claim.collective, findings));
     let race_free = checks[2].answer == Answer::Proved;
     checks.push(result.report(&flat, &split, &order, race_free, findings));
     if checks[3].answer == Answer::Proved {

@@ -7,7 +7,7 @@
 //! graph, a few threadblocks at a time.
 
 use rayon::prelude::*;
-use rondo_ir::collective::Place;
+use rondo_ir::collective::{Collective, Place};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::index::RankId;
 use rondo_ir::program::OperationKind;
@@ -17,6 +17,7 @@ use super::atoms::Atoms;
 use super::flat::{Flat, NONE};
 use super::order;
 use super::report::Findings;
+use super::trace;
 use crate::{Answer, Check};
 
 /// Atoms that one search may look at before clocks take over.
@@ -447,15 +448,31 @@ impl Races {
         self.races.iter().map(|pair| (pair.early, pair.late, pair.location)).collect()
     }
 
-    /// The check and its findings.
-    pub(super) fn report(&self, flat: &Flat<'_>, atoms: &Atoms, findings: &mut Findings) -> Check {
+    /// The check and its findings. For the first races also a run that goes wrong; `right` says whether the run in `order`
+    /// computes what it should.
+    pub(super) fn report(
+        &self,
+        flat: &Flat<'_>,
+        atoms: &Atoms,
+        (order, right): (&[u32], bool),
+        collective: &Collective,
+        findings: &mut Findings,
+    ) -> Check {
+        /// Races for which another run is executed.
+        const EXECUTED: usize = 2;
         let Self { races, open, places, crossing } = self;
         // One finding for two instructions, however many slots they share.
         let mut told: FxHashMap<(u32, u32), ()> = FxHashMap::default();
+        let mut positions: Option<Vec<u32>> = None;
         for pair in races {
             let ops = (atoms.list[pair.early as usize].op, atoms.list[pair.late as usize].op);
             if told.insert(ops, ()).is_none() {
-                let (diagnostic, locations) = self.finding(flat, atoms, pair, false);
+                let (mut diagnostic, locations) = self.finding(flat, atoms, pair, false);
+                if told.len() <= EXECUTED && pair.early != pair.late {
+                    let positions = positions.get_or_insert_with(|| order::positions(order));
+                    let two = (pair.early, pair.late);
+                    diagnostic.notes.extend(trace::other_way(flat, atoms, (order, right), positions, two, collective));
+                }
                 findings.add(diagnostic, locations);
             }
         }

@@ -16,6 +16,7 @@ use super::flat::{Flat, NONE};
 use super::form::index;
 use super::report::{Findings, Location};
 use super::summation::{Difference, Sums};
+use super::trace;
 use crate::{Answer, Check};
 
 /// A move of one slot: `dst ← a`, or `dst ← a + b`.
@@ -651,6 +652,11 @@ fn blame(
 }
 
 impl Executed {
+    /// Whether nothing went wrong in the order that was executed.
+    pub(super) const fn is_right(&self) -> bool {
+        self.faults.is_empty()
+    }
+
     /// Whether all ranks add in the same order: a check that decides nothing, or a finding that refutes nothing. Nothing for
     /// collectives to which it does not matter, or where the result is not sure.
     pub(super) fn same_order(&self, findings: &mut Findings) -> Option<Check> {
@@ -699,12 +705,12 @@ impl Executed {
                     let op = atoms.list[*atom as usize].op;
                     if told != Some(op) {
                         told = Some(op);
-                        undefined(flat, atoms, *atom, *cell, findings);
+                        undefined(flat, atoms, &positions, *atom, *cell, findings);
                     }
                 }
                 Fault::Wrong { rank, slot, held, last, blame } => {
                     wrong += 1;
-                    self.wrong(flat, atoms, (*rank, *slot), held.as_ref(), *last, *blame, findings);
+                    self.wrong(flat, atoms, &positions, (*rank, *slot), held.as_ref(), *last, *blame, findings);
                 }
                 Fault::TooLarge => large = true,
             }
@@ -729,6 +735,7 @@ impl Executed {
         &self,
         flat: &Flat<'_>,
         atoms: &Atoms,
+        positions: &[u32],
         (rank, slot): (u32, u32),
         held: Option<&Multiset>,
         last: u32,
@@ -796,16 +803,9 @@ impl Executed {
             if blame != Some(last) {
                 locations.push((location, "writes it last".to_owned()));
             }
-            let mut at = last;
-            // Where the value came from, a few messages back.
-            for _ in 0..3 {
-                let atom = &atoms.list[at as usize];
-                if atom.receive == NONE {
-                    break;
-                }
-                at = atoms.sender[atom.in_message as usize];
-                let location = flat.location(atoms.list[at as usize].op);
-                notes.push(format!("what arrived there was sent by {location}"));
+            let target = blame.unwrap_or(last);
+            if let Some(run) = trace::shortest(flat, atoms, positions, target) {
+                notes.push(format!("the shortest run to {}: {run}", flat.location(atoms.list[target as usize].op)));
             }
         }
         let diagnostic = Diagnostic { notes, ..Diagnostic::error("V120", message) };
@@ -813,7 +813,7 @@ impl Executed {
     }
 }
 
-fn undefined(flat: &Flat<'_>, atoms: &Atoms, atom: u32, cell: u32, findings: &mut Findings) {
+fn undefined(flat: &Flat<'_>, atoms: &Atoms, positions: &[u32], atom: u32, cell: u32, findings: &mut Findings) {
     let location = flat.location(atoms.list[atom as usize].op);
     let what = if (cell as usize) < flat.places.len() {
         let (rank, place) = flat.places.place(cell);
@@ -821,11 +821,12 @@ fn undefined(flat: &Flat<'_>, atoms: &Atoms, atom: u32, cell: u32, findings: &mu
     } else {
         "a message".to_owned()
     };
-    findings.add(
-        Diagnostic::error("V118", format!("{location} reads {what}, which holds nothing yet"))
-            .note("scratch and output are undefined until something is written to them"),
-        vec![(location, format!("reads {what}"))],
-    );
+    let mut diagnostic = Diagnostic::error("V118", format!("{location} reads {what}, which holds nothing yet"))
+        .note("scratch and output are undefined until something is written to them");
+    if let Some(run) = trace::shortest(flat, atoms, positions, atom) {
+        diagnostic = diagnostic.note(format!("the shortest run that leads there: {run}"));
+    }
+    findings.add(diagnostic, vec![(location, format!("reads {what}"))]);
 }
 
 /// `r3.i[1]`

@@ -308,3 +308,57 @@ fn codes_are_sorted_and_explained() {
     assert!(CODES.windows(2).all(|pair| pair[0].code < pair[1].code));
     assert!(CODES.iter().all(|entry| !entry.title.is_empty() && 40 < entry.explanation.len()));
 }
+
+/// Notes of the first finding with the code.
+fn notes(claim: &Claim, program: &Program, code: &str) -> Vec<String> {
+    let outcome = located(claim, program);
+    let finding = outcome.findings.iter().find(|finding| finding.diagnostic.code == code).unwrap();
+    finding.diagnostic.notes.clone()
+}
+
+#[test]
+fn a_race_comes_with_a_run_that_goes_wrong() {
+    // Threadblock 1 copies to the output what threadblock 0 is still to receive.
+    let two = claim(CollectiveKind::Broadcast { root: 0 }, 2, false, 1);
+    let other = |wait: bool| {
+        let copy = cpy(sc(0), o(0), 1);
+        let second = vec![if wait { after(copy, 0, 0) } else { copy }];
+        let root = vec![s(1, i(0), 1), cpy(i(0), o(0), 1)];
+        program(1, 8, 1, vec![vec![root], vec![vec![publish(r(0, sc(0), 1))], second]])
+    };
+    assert_eq!(verdict(&two, &other(true)).0, Answer::Proved);
+    let notes = notes(&two, &other(false), "V117").join("\n");
+    // The total order may have either of them first; the run that is told must have the copy first.
+    assert!(notes.contains("a run that goes wrong"), "{notes}");
+    assert!(notes.contains("r1.s[0], which holds nothing yet") || notes.contains("what then comes out"), "{notes}");
+}
+
+#[test]
+fn two_additions_at_once_lose_one() {
+    // Both threadblocks of rank 1 add to o[0]; either order gives the sum.
+    let claim = claim(CollectiveKind::Reduce { root: 1 }, 3, false, 1);
+    let send = |_: u32| vec![vec![s(1, i(0), 1)]];
+    let add = |peer: u32, slot: u32| vec![r(peer, sc(slot), 1), after(re(sc(slot), o(0), 1), 2, 0)];
+    let root = vec![add(0, 0), add(2, 1), vec![publish(cpy(i(0), o(0), 1))]];
+    let notes = notes(&claim, &program(1, 8, 2, vec![send(0), root, send(2)]), "V117").join("\n");
+    assert!(notes.contains("one addition is lost"), "{notes}");
+    let ordered = {
+        let mut second = add(2, 1);
+        second[1] = after(re(sc(1), o(0), 1), 0, 1);
+        let mut first = add(0, 0);
+        first[1] = publish(first[1].clone());
+        vec![first, second, vec![publish(cpy(i(0), o(0), 1))]]
+    };
+    assert_eq!(verdict(&claim, &program(1, 8, 2, vec![send(0), ordered, send(2)])).0, Answer::Proved);
+}
+
+#[test]
+fn a_wrong_result_comes_with_the_shortest_run() {
+    let two = claim(CollectiveKind::Broadcast { root: 0 }, 2, false, 2);
+    let root = vec![s(1, i(1), 1), s(1, i(0), 1), cpy(i(0), o(0), 2)];
+    let other = program(2, 8, 0, vec![vec![root], vec![vec![r(0, o(0), 1), r(0, o(1), 1)]]]);
+    let notes = notes(&two, &other, "V120").join("\n");
+    // To the first receive it takes the first send and nothing else.
+    assert!(notes.contains("the shortest run to r1 threadblock 0 instruction 0"), "{notes}");
+    assert!(notes.contains(": r0 threadblock 0 instruction 0"), "{notes}");
+}
