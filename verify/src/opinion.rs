@@ -156,22 +156,24 @@ mod seeded {
     use rondo_ir::schedule::{FlowOp, FlowSet};
 
     use super::*;
+    use crate::replay;
     use crate::schedule::judge;
     use crate::smt::fixtures::{all_reduce_problem, ring_all_reduce};
     use crate::smt::{Defect, prove_with_defect};
     use crate::{About, Options, Outcome, verify_schedule};
 
-    /// What the engines make of a ring all_reduce, each with a defect of its own: replay is fed a schedule that is read as
-    /// an engine with the defect would read it.
+    /// What the engines make of a ring all_reduce, each with a defect of its own.
     fn outcome(exact: Defect, smt: Defect) -> Outcome<()> {
         let problem = all_reduce_problem(4);
         let schedule = ring_all_reduce(&problem, 2);
-        let (mut checks, mut findings) = judge(&problem, &misread(&schedule, exact), &Options::default());
+        let (mut checks, mut findings) =
+            replay::seeded::with(exact, || judge(&problem, &schedule, &Options::default()));
         let report = prove_with_defect(&problem, &schedule, &SmtOptions::default(), smt);
         compare(report, SmtMode::Auto, &mut checks, &mut findings);
         Outcome::conclude(checks, findings, About::Problem(Arc::new(problem)), ())
     }
 
+    /// The schedule that an engine with the defect would make of a right one.
     fn misread(schedule: &Schedule, defect: Defect) -> Schedule {
         let mut schedule = schedule.clone();
         let rows = |step: &mut rondo_ir::schedule::Step| match &mut step.flows {

@@ -127,8 +127,11 @@ pub(crate) fn units(places: &Places<'_>, schedule: &Schedule, flow: &Flow, mut v
         FlowOp::Reduce => Kind::Reduce,
     };
     let at = |rank, place| places.of(flow.group, rank).known(place);
+    let count = flow.count;
+    #[cfg(all(test, feature = "smt"))]
+    let count = seeded::count(count);
     let mut span = |src: u32, dst: u32, kind| {
-        for i in 0..flow.count {
+        for i in 0..count {
             visit(src + i, dst + i, kind);
         }
     };
@@ -556,13 +559,55 @@ fn sort(schedule: &Schedule, places: &Places<'_>, pass: FlowPass) -> Sorted {
         for flow in round.flows {
             units(places, schedule, flow, |src, dst, kind| {
                 let slot = &mut next[handles[at] as usize];
-                units_sorted[*slot] = Unit { src, dst, tag: round.number << 1 | u32::from(kind != Kind::Copy) };
+                let unit = Unit { src, dst, tag: round.number << 1 | u32::from(kind != Kind::Copy) };
+                #[cfg(all(test, feature = "smt"))]
+                let unit = seeded::unit(unit);
+                units_sorted[*slot] = unit;
                 *slot += 1;
                 at += 1;
             });
         }
     });
     Sorted { units: units_sorted, unit_start, keys, key_start, cells }
+}
+
+/// Defects for the test that a disagreement with the SMT proof surfaces.
+#[cfg(all(test, feature = "smt"))]
+pub(crate) mod seeded {
+    use std::cell::Cell;
+
+    use super::Unit;
+    use crate::smt::Defect;
+
+    thread_local! {
+        static DEFECT: Cell<Defect> = const { Cell::new(Defect::None) };
+        static DROPPED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Runs something while this engine has the defect.
+    pub(crate) fn with<T>(defect: Defect, run: impl FnOnce() -> T) -> T {
+        DROPPED.set(false);
+        DEFECT.set(defect);
+        let result = run();
+        DEFECT.set(Defect::None);
+        result
+    }
+
+    /// The slots of a flow, of which one with [`Defect::IgnoreCount`] is seen.
+    pub(super) fn count(count: u32) -> u32 {
+        if DEFECT.get() == Defect::IgnoreCount { count.min(1) } else { count }
+    }
+
+    /// A slot that moves: the first addition is forgotten, or what the first round writes lands with the second.
+    pub(super) fn unit(unit: Unit) -> Unit {
+        match DEFECT.get() {
+            Defect::DropReduce if unit.adds() && !DROPPED.replace(true) => {
+                Unit { src: unit.dst, tag: unit.round() << 1, ..unit }
+            }
+            Defect::WriteLate if unit.round() == 1 => Unit { tag: unit.tag + 2, ..unit },
+            _ => unit,
+        }
+    }
 }
 
 /// Wrong output places of one component.
