@@ -186,14 +186,15 @@ const CODES: &[CodeEntry] = &[
     },
     CodeEntry {
         code: "X013",
-        title: "attributes that a runtime needs are missing",
-        explanation: "The Azure executor and RCCL fail at start-up on an MSCCL file without minBytes, maxBytes and outofplace; microsoft/msccl \
-                      takes it. Files straight from msccl-tools lack them.",
+        title: "no runtime loads this kind of file",
+        explanation: "Rondo's own plans are loaded by no runtime: export them first. Files written without limits (`unlimited`) are for \
+                      study: no runtime promises to hold them. Name the runtime that is to load the file, and export for it.",
     },
 ];
 
-/// Every code of every crate, sorted.
-fn all_codes() -> Vec<CodeEntry> {
+/// Every code of every crate, sorted, as `rondo explain` lists them.
+#[must_use]
+pub fn all_codes() -> Vec<CodeEntry> {
     let mut codes: Vec<CodeEntry> = CODES.to_vec();
     codes.extend(rondo_compiler::codes());
     codes.extend(rondo_verify::codes());

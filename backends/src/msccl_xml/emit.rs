@@ -189,7 +189,7 @@ pub fn emit(collective: &Collective, program: &Program, options: &Options) -> Re
             limit(&name, block.instructions as usize, "instructions", profile.instructions)?;
             limit(&name, block.instructions as usize, "XML children", profile.xml_children)?;
             nodes += 1 + block.instructions as usize;
-            channels = channels.max(block.channel() + 1);
+            channels = channels.max(block.channel().saturating_add(1));
             blocks.push(block);
         }
         limit(&name, nodes, "XML elements to load", profile.xml_nodes)?;

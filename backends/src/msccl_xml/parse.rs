@@ -588,7 +588,7 @@ impl<'a> Reader<'a> {
             Some(peer)
         };
         let (send, receive) = (peer(send, "send"), peer(receive, "recv"));
-        let channel_number = self.small(channel, "chan", tag, (0, i64::from(i32::MAX)));
+        let channel_number = self.small(channel, "chan", tag, (0, i64::from(i32::MAX) - 1));
         let own = id.unwrap_or(0);
         if let Some(number) = channel_number {
             let at = channel.map_or(tag.span.clone(), |channel| channel.span());

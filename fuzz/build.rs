@@ -1,0 +1,4 @@
+//! libFuzzer is C++.
+fn main() {
+    println!("cargo:rustc-link-arg=-lstdc++");
+}
