@@ -51,6 +51,7 @@ pub mod collective;
 pub mod cost;
 pub mod diagnostic;
 pub mod index;
+pub mod onesided;
 pub mod problem;
 pub mod profile;
 pub mod program;
