@@ -11,6 +11,7 @@ mod codes;
 mod dependencies;
 mod findings;
 mod form;
+pub mod onesided;
 mod opinion;
 mod paths;
 mod places;
@@ -135,5 +136,5 @@ impl<T> Verified<T> {
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [codes::CODES, opinion::CODES, program::CODES].concat()
+    [codes::CODES, opinion::CODES, program::CODES, onesided::CODES].concat()
 }

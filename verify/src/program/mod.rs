@@ -46,12 +46,12 @@ use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::program::Program;
 
 pub use codes::CODES;
+pub(crate) use report::Findings;
 pub use report::{Location, ProgramFinding};
 pub use transfers::{TransferReport, same_transfers};
 
 use crate::{About, Answer, Check, Claim, Outcome};
 use atoms::Atoms;
-use report::Findings;
 
 /// How a program is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]

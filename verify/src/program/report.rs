@@ -52,7 +52,7 @@ pub struct ProgramFinding {
 
 /// Collects findings and keeps the number of each code in bounds.
 #[derive(Debug)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     list: Vec<ProgramFinding>,
     limit: usize,
     counts: Vec<(&'static str, usize)>,
@@ -60,17 +60,17 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) const fn new(limit: usize) -> Self {
+    pub(crate) const fn new(limit: usize) -> Self {
         Self { list: Vec::new(), limit, counts: Vec::new(), errors: 0 }
     }
 
     /// Errors so far, those that are not told in full included.
-    pub(super) const fn errors(&self) -> usize {
+    pub(crate) const fn errors(&self) -> usize {
         self.errors
     }
 
     /// Adds one; the first of each code are kept, the others counted.
-    pub(super) fn add(&mut self, diagnostic: Diagnostic, locations: Vec<(Location, String)>) {
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic, locations: Vec<(Location, String)>) {
         let code = diagnostic.code;
         if diagnostic.severity == Severity::Error {
             self.errors += 1;
@@ -86,7 +86,7 @@ impl Findings {
     }
 
     /// All findings; the last of a code says how many more there are.
-    pub(super) fn finish(mut self) -> Vec<ProgramFinding> {
+    pub(crate) fn finish(mut self) -> Vec<ProgramFinding> {
         for &(code, count) in &self.counts {
             let told = self.list.iter().filter(|finding| finding.diagnostic.code == code).count();
             if told < count
