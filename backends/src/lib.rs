@@ -6,9 +6,10 @@ use rondo_ir::diagnostic::CodeEntry;
 
 pub mod json;
 pub mod msccl_xml;
+pub mod mscclpp;
 
 /// The codes of this crate, for `rondo explain`.
 #[must_use]
 pub fn codes() -> Vec<CodeEntry> {
-    [json::CODES, msccl_xml::CODES, &msccl_xml::rule_codes()].concat()
+    [json::CODES, msccl_xml::CODES, &msccl_xml::rule_codes(), mscclpp::CODES].concat()
 }
