@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rondo_backends::msccl_xml::{Effect, Fate, Service};
-use rondo_backends::{json, msccl_xml};
+use rondo_backends::{json, msccl_xml, mscclpp};
 use rondo_compiler::front::job::{build_problem, build_problem_for};
 use rondo_ir::collective::{Collective, CollectiveKind, CollectiveSpec, ReduceOperator};
 use rondo_ir::diagnostic::{Diagnostic, Label, Severity};
@@ -87,6 +87,8 @@ pub struct JudgeOptions<'a> {
     pub against_plan: Option<(&'a str, &'a Verified<Schedule>)>,
     /// A runtime that must be able to load it.
     pub runtime: Option<&'static RuntimeProfile>,
+    /// The version of MSCCL++ that must be able to load it.
+    pub mscclpp: Option<&'static mscclpp::Profile>,
     /// How hard the SMT proof is tried.
     pub proof: Proof,
 }
@@ -94,7 +96,12 @@ pub struct JudgeOptions<'a> {
 /// Judges a file from its content. `name` is what messages call it.
 #[must_use]
 pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judgement {
-    match recognise(bytes) {
+    let kind = recognise(bytes);
+    if options.mscclpp.is_some() && matches!(kind, Some(Kind::Plan | Kind::MscclXml)) {
+        let finding = Diagnostic::error("X013", "mscclpp reads its own plans (JSON with \"gpus\") only");
+        return Judgement::refuted("", Vec::new(), vec![finding]);
+    }
+    match kind {
         Some(Kind::Plan) => match json::parse(name, bytes) {
             Err(findings) => Judgement::unreadable("rondo plan", findings),
             Ok(json::Plan::Schedule { problem, schedule, claimed }) => {
@@ -146,6 +153,7 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                 }
             }
         }
+        Some(Kind::Mscclpp) => crate::judge_mscclpp::judge(name, bytes, options),
         Some(Kind::Job) => Judgement::unreadable(
             "job",
             vec![
@@ -166,7 +174,7 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
         None => {
             let what = if bytes.is_empty() { "is empty" } else { "is of no known plan format" };
             let finding = Diagnostic::error("X004", format!("{name} {what}"))
-                .help("known: plans of rondo (JSON with \"format\": \"rondo.plan\") and MSCCL XML (<algo …>)");
+                .help("known: plans of rondo (JSON with \"format\": \"rondo.plan\"), MSCCL XML (<algo …>), and plans of MSCCL++ (JSON with \"gpus\")");
             Judgement::unreadable("", vec![finding])
         }
     }
@@ -477,7 +485,7 @@ fn with_operator(claim: &Claim, operator: ReduceOperator) -> Claim {
 }
 
 /// A claim without sizes, which a program does not have.
-fn in_words(collective: &Collective) -> String {
+pub(crate) fn in_words(collective: &Collective) -> String {
     let operator = if collective.kind().reduces() { format!(" {}", collective.operator()) } else { String::new() };
     let root = collective.kind().root().map_or_else(String::new, |root| format!(" root {root}"));
     let place = if collective.in_place() { "in place" } else { "out of place" };
@@ -485,7 +493,7 @@ fn in_words(collective: &Collective) -> String {
 }
 
 /// What the job asks of a program, at the program's chunks.
-fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>> {
+pub(crate) fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>> {
     let job = &loaded.job;
     let wanted = build_problem(job, &loaded.fabric).map_err(|findings| {
         let reason = findings.into_iter().next().map_or_else(String::new, |d| d.message);
@@ -515,7 +523,7 @@ fn claim_of_job(claim: &Claim, loaded: &Loaded) -> Result<Claim, Box<Diagnostic>
     Ok(with_operator(claim, collective.operator()))
 }
 
-const fn verdict(answer: Answer) -> Verdict {
+pub(crate) const fn verdict(answer: Answer) -> Verdict {
     match answer {
         Answer::Proved => Verdict::Verified,
         Answer::Refuted => Verdict::Refuted,
@@ -524,7 +532,7 @@ const fn verdict(answer: Answer) -> Verdict {
 }
 
 /// The worse of two readings of one file.
-const fn worse(a: Verdict, b: Verdict) -> Verdict {
+pub(crate) const fn worse(a: Verdict, b: Verdict) -> Verdict {
     match (a, b) {
         (Verdict::Refuted, _) | (_, Verdict::Refuted) => Verdict::Refuted,
         (Verdict::Unreadable, _) | (_, Verdict::Unreadable) => Verdict::Unreadable,
@@ -534,17 +542,17 @@ const fn worse(a: Verdict, b: Verdict) -> Verdict {
 }
 
 /// Where the lines of a file begin.
-struct LineStarts(Vec<usize>, usize);
+pub(crate) struct LineStarts(Vec<usize>, usize);
 
 impl LineStarts {
-    fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         let starts =
             std::iter::once(0).chain(bytes.iter().enumerate().filter(|&(_, &b)| b == b'\n').map(|(at, _)| at + 1));
         Self(starts.collect(), bytes.len())
     }
 
     /// From a line and column to the end of the line.
-    fn label(&self, file: &str, location: &Location, text: &str) -> Option<Label> {
+    pub(crate) fn label(&self, file: &str, location: &Location, text: &str) -> Option<Label> {
         let line = (location.span.line as usize).checked_sub(1)?;
         let start = *self.0.get(line)? + (location.span.column as usize).saturating_sub(1);
         let end = self.0.get(line + 1).map_or(self.1, |next| next - 1);

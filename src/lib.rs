@@ -11,6 +11,7 @@
 pub mod cli;
 pub mod export;
 pub mod judge;
+mod judge_mscclpp;
 pub mod pipeline;
 pub mod recognise;
 pub mod size_set;

@@ -1,6 +1,6 @@
 //! Which format a file is of, from its content.
 
-use rondo_backends::json;
+use rondo_backends::{json, mscclpp};
 
 /// A format that `rondo verify` and `rondo cost` read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum Kind {
     Plan,
     /// MSCCL XML.
     MscclXml,
+    /// An execution plan of MSCCL++ (JSON).
+    Mscclpp,
     /// NCCL topology XML.
     NcclTopology,
     /// Text of `nvidia-smi topo -m`.
@@ -22,6 +24,9 @@ pub enum Kind {
 pub fn recognise(bytes: &[u8]) -> Option<Kind> {
     if json::looks_like_plan(bytes) {
         return Some(Kind::Plan);
+    }
+    if mscclpp::looks_like_plan(bytes) {
+        return Some(Kind::Mscclpp);
     }
     let head = &bytes[..bytes.len().min(64 << 10)];
     let text = match std::str::from_utf8(head) {
@@ -76,6 +81,7 @@ mod tests {
         assert_eq!(recognise(b"<!-- licence -->\n<system version=\"1\">"), Some(Kind::NcclTopology));
         let hwloc = b"<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\"/>";
         assert_eq!(recognise(hwloc), Some(Kind::NcclTopology));
+        assert_eq!(recognise(b"{\"name\": \"x\", \"collective\": \"test\", \"gpus\": []}"), Some(Kind::Mscclpp));
         assert_eq!(recognise(b"[topology]\nkind = \"ring\"\n"), Some(Kind::Job));
         assert_eq!(recognise(b"\tGPU0\tGPU1\nGPU0\t X \tNV1\n"), Some(Kind::NvidiaSmi));
         let with_legend = b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV1\t0-7\n\nLegend:\n\n  X    = Self\n";

@@ -184,7 +184,7 @@ pub struct VerifyArguments {
     #[arg(long, value_name = "JOB")]
     pub against: Option<PathBuf>,
 
-    /// The runtime that must be able to load the file: msccl, azure, rccl
+    /// The runtime that must be able to load the file: msccl, azure, rccl, mscclpp
     #[arg(long, value_name = "NAME")]
     pub runtime: Option<String>,
 

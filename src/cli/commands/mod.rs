@@ -59,6 +59,7 @@ pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) ->
     let other = match recognise(bytes) {
         Some(Kind::Plan) => Some("a plan of rondo; `rondo verify` and `rondo cost` read it"),
         Some(Kind::MscclXml) => Some("MSCCL XML; `rondo verify` reads it"),
+        Some(Kind::Mscclpp) => Some("an execution plan of MSCCL++; `rondo verify` reads it"),
         Some(Kind::NcclTopology) => Some("a machine's topology; name it in a job: [topology] file = \"…\""),
         Some(Kind::NvidiaSmi) => Some("a matrix of nvidia-smi; name it in a job: [topology] file = \"…\""),
         Some(Kind::Job) | None => None,

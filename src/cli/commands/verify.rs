@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rondo_backends::json;
+use rondo_backends::{json, mscclpp};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::schedule::Schedule;
@@ -19,13 +19,15 @@ use crate::recognise::{Kind, recognise};
 
 /// Judges every file; the worst verdict decides.
 pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
+    let mscclpp = arguments.runtime.as_deref().and_then(mscclpp::Profile::named);
     let runtime = match &arguments.runtime {
         None => None,
+        Some(_) if mscclpp.is_some() => None,
         Some(name) => Some(RuntimeProfile::named(name).ok_or_else(|| {
             let names: Vec<_> = RuntimeProfile::ALL.iter().map(|profile| profile.name).collect();
             vec![
                 Diagnostic::error("X005", format!("unknown runtime `{name}`"))
-                    .help(format!("allowed: {}", names.join(", "))),
+                    .help(format!("allowed: {}, mscclpp", names.join(", "))),
             ]
         })?),
     };
@@ -50,6 +52,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         against: loaded.as_ref(),
         against_plan: plan.as_ref().map(|(name, verified)| (name.as_str(), verified)),
         runtime,
+        mscclpp,
         proof,
     };
     let files = files(&arguments.files)?;
