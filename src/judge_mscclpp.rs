@@ -18,6 +18,7 @@ pub(crate) fn judge(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Jud
         against: Vec::new(),
         checks: Vec::new(),
         findings: Vec::new(),
+        runtimes: Vec::new(),
     };
     if let Some(profile) = options.runtime {
         let message = format!("{} reads MSCCL XML, not plans of MSCCL++", profile.name);

@@ -68,11 +68,10 @@ pub(super) fn doubts(plan: &Plan) -> Vec<String> {
                     _ => {}
                 }
                 for (operand, packet) in with_packets(op) {
-                    match rules::resolve(gpu, rank, tb, op, operand) {
-                        Some(rules::Place::One(_, Buffer::Scratch) | rules::Place::Group(_, Buffer::Scratch)) => {
-                            *(if packet { &mut packets } else { &mut data }) = true;
-                        }
-                        _ => {}
+                    let place = rules::resolve(gpu, rank, tb, op, operand);
+                    if let Some(rules::Place::One(_, Buffer::Scratch) | rules::Place::Group(_, Buffer::Scratch)) = place
+                    {
+                        *(if packet { &mut packets } else { &mut data }) = true;
                     }
                 }
             }

@@ -200,7 +200,7 @@ impl Rules<'_> {
         }
         if plan.alignment == 0 {
             self.fault("B218", &start, "buffer_alignment is 0");
-        } else if plan.alignment % 16 != 0 {
+        } else if !plan.alignment.is_multiple_of(16) {
             let message = format!(
                 "buffer_alignment is {}: tails that are no multiple of 16 bytes are summed wrongly",
                 plan.alignment
@@ -361,7 +361,7 @@ impl Rules<'_> {
                     &op.span,
                     format!("a pipeline of {chunks} chunks in units of {unit} bytes makes no turns"),
                 );
-            } else if unit % plan_alignment(self.plan) != 0 {
+            } else if !unit.is_multiple_of(self.plan.alignment.max(1)) {
                 let message = format!("unit_size {unit} is no multiple of buffer_alignment {}", self.plan.alignment);
                 self.suspect("B236", &op.span, message);
             }
@@ -609,10 +609,6 @@ impl Rules<'_> {
             }
         }
     }
-}
-
-fn plan_alignment(plan: &Plan) -> u64 {
-    plan.alignment.max(1)
 }
 
 fn buffer_name(buffer: Buffer) -> &'static str {
