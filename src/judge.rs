@@ -62,7 +62,9 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
+    /// A file that cannot be read.
+    #[must_use]
+    pub const fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
         Self {
             verdict: Verdict::Unreadable,
             format,

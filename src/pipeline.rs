@@ -33,7 +33,18 @@ pub struct Loaded {
 /// # Errors
 /// Everything that is wrong with the file, or with the files that it names.
 pub fn load_job(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
-    let job = job::parse_job_bytes(name, bytes)?;
+    build_topology(job::parse_job_bytes(name, bytes)?, folder)
+}
+
+/// The same for a file of which only the topology is wanted; it need not have a collective.
+///
+/// # Errors
+/// As [`load_job`].
+pub fn load_topology(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
+    build_topology(job::parse_topology_bytes(name, bytes)?, folder)
+}
+
+fn build_topology(job: Job, folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
     let read = |path: &str| read_text(&folder.join(path));
     let topology::Built { fabric, warnings, sources } = topology::build(&job.topology, &read)?;
     Ok(Loaded { job, fabric, warnings, sources })

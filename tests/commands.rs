@@ -420,3 +420,111 @@ fn the_plans_of_a_set_change_where_their_prices_cross() {
         }
     }
 }
+
+#[test]
+fn errors_come_as_json_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, "[topology]\nkind = \"ring\"\nnodes = 0\n").unwrap();
+    let job = job.to_str().unwrap();
+    for arguments in [vec!["compile", job], vec!["cost", job], vec!["export", job, "--to", "json", "-o", "-"]] {
+        let run = rondo(&[&arguments[..], &["--output-format", "json"]].concat()).expect(2);
+        let report = json(&run.stdout);
+        has_keys(&report, &["command", "verdict", "status", "errors"]);
+        assert_eq!((&report["command"], &report["verdict"]), (&arguments[0].into(), &"unreadable".into()));
+        let errors = report["errors"].as_array().unwrap();
+        assert!(!errors.is_empty());
+        for error in errors {
+            has_keys(error, &["code", "severity", "message", "file", "line", "column", "notes", "help"]);
+        }
+    }
+    let report = json(&rondo(&["compile", job, "--output-format", "json"]).expect(2).stdout);
+    let nodes = report["errors"].as_array().unwrap().iter().find(|error| error["line"] == 3).unwrap();
+    assert_eq!(nodes["column"], 9);
+    let missing = json(&rondo(&["topology", "show", "nowhere.toml", "--output-format", "json"]).expect(2).stdout);
+    assert_eq!(missing["errors"][0]["code"], "X001");
+    // A result is a result, with nothing after it.
+    let right = rondo(&["compile", "examples/ring8/job.toml", "--output-format", "json"]).expect(0);
+    assert_eq!(json(&right.stdout)["verdict"], "verified");
+}
+
+#[test]
+fn sarif_is_for_verify() {
+    let run = rondo(&["compile", "examples/ring8/job.toml", "--output-format", "sarif"]).expect(2);
+    assert!(run.stdout.is_empty());
+    run.says("--output-format json");
+}
+
+#[test]
+fn many_files_are_judged_in_their_order() {
+    let files: Vec<String> = (0..3)
+        .flat_map(|_| ["tests/plans/multicast.json", "tests/plans/pipeline.json", "tests/plans/two-groups.json"])
+        .map(str::to_owned)
+        .collect();
+    let arguments: Vec<&str> =
+        ["verify"].into_iter().chain(files.iter().map(String::as_str)).chain(["--output-format", "json"]).collect();
+    let report = json(&rondo(&arguments).expect(0).stdout);
+    let names: Vec<_> = report["files"].as_array().unwrap().iter().map(|file| file["file"].as_str().unwrap()).collect();
+    assert_eq!(names, files);
+}
+
+#[test]
+fn a_topology_alone_is_shown() {
+    let topology = b"[topology]\nkind = \"ring\"\nnodes = 4\nbandwidth = \"25 GB/s\"\nlatency = \"1 us\"\n";
+    let shown = rondo_with(&["topology", "show", "-"], topology).expect(0).stdout;
+    assert!(shown.contains('4'), "{shown}");
+    // What is wrong with it is still said.
+    let wrong = rondo_with(&["topology", "show", "-"], b"[topology]\nkind = \"rign\"\nnodes = 4\n").expect(2);
+    wrong.says("ring");
+}
+
+#[test]
+fn control_characters_are_shown_and_not_obeyed() {
+    let text = "[topology]\nkind = \"ri\\u001b[31mng\"\nnodes = 4\n";
+    let run = rondo_with(&["compile", "-"], text.as_bytes()).expect(2);
+    assert!(!run.stderr.contains('\u{1b}'), "{:?}", run.stderr);
+    let run = rondo(&["verify", "no\u{1b}[31msuch.xml"]).expect(2);
+    assert!(!run.stderr.contains('\u{1b}') && run.stderr.contains("\\u{1b}"), "{:?}", run.stderr);
+}
+
+#[test]
+fn outputs_without_a_place_are_refused() {
+    rondo(&["compile", "examples/ring8/job.toml", "--emit", "msccl-xml="]).expect(2).says("names no file");
+    let run =
+        rondo(&["compile", "examples/ring8/job.toml", "-o", "nowhere/plan.json"]).expect(2).says("nowhere/plan.json");
+    assert!(!run.stderr.contains(".rondo-"), "{}", run.stderr);
+}
+
+#[test]
+fn garbage_is_refused_in_a_few_words() {
+    let garbage = "%&/( = §\n".repeat(400);
+    let run = rondo_with(&["compile", "-"], garbage.as_bytes()).expect(2);
+    assert!(run.stderr.matches("error[").count() <= 8, "{}", run.stderr);
+    run.says("more places are no TOML");
+}
+
+#[test]
+fn two_exports_for_one_runtime_are_refused() {
+    let mut job = std::fs::read_to_string("examples/ring8/job.toml").unwrap();
+    job.push_str("\n[[export]]\nruntime = \"azure\"\n\n[[export]]\nruntime = \"azure\"\nprotocol = \"LL\"\n");
+    rondo_with(&["compile", "-"], job.as_bytes()).expect(2).says("two [[export]] for azure");
+    let two = job.replacen("azure", "rccl", 1);
+    rondo_with(&["compile", "-"], two.as_bytes()).expect(0);
+}
+
+#[test]
+fn rccl_files_for_several_machines_come_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |hosts: u32| {
+        format!(
+            "[topology]\npreset = \"dgx-a100\"\nhosts = {hosts}\n\n[collective]\nkind = \"all_gather\"\nbuffer_size = \"1 MiB\"\n"
+        )
+    };
+    let out = folder.path().join("plan.xml");
+    for (hosts, runtime, warns) in [(1, "rccl", false), (2, "rccl", true), (2, "azure", false)] {
+        let emit = format!("msccl-xml:{runtime}={}", out.display());
+        let run =
+            rondo_with(&["compile", "-", "--algorithm", "ring", "--emit", &emit], job(hosts).as_bytes()).expect(0);
+        assert_eq!(run.stderr.contains("X019"), warns, "{hosts} {runtime}: {}", run.stderr);
+    }
+}

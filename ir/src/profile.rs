@@ -95,6 +95,8 @@ pub struct RuntimeProfile {
     pub exact_buffer_chunks: bool,
     /// Whether all_to_all may be called in place.
     pub in_place_all_to_all: bool,
+    /// Whether files are used when the ranks are on several machines.
+    pub several_hosts: bool,
     /// Whether any runtime loads such a file.
     pub loadable: bool,
 }
@@ -124,6 +126,7 @@ impl RuntimeProfile {
         all_attributes_mandatory: false,
         exact_buffer_chunks: true,
         in_place_all_to_all: false,
+        several_hosts: true,
         loadable: true,
     };
 
@@ -152,6 +155,7 @@ impl RuntimeProfile {
         channels: Some(128),
         fused_reduces_overrun: false,
         ll_sends_finish_reading: false,
+        several_hosts: false,
         fused_receives: false,
         ..Self::AZURE
     };

@@ -123,6 +123,22 @@ Examples:
     },
 }
 
+impl Command {
+    /// Its name, as typed.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Compile(_) => "compile",
+            Self::Verify(_) => "verify",
+            Self::Export(_) => "export",
+            Self::Cost(_) => "cost",
+            Self::Topology(_) => "topology",
+            Self::Explain { .. } => "explain",
+            Self::Completions { .. } => "completions",
+        }
+    }
+}
+
 /// Options that decide how hard the proof is tried.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ProofArguments {

@@ -65,9 +65,15 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
         Ok(())
     };
     attempt().map_err(|error| {
-        Diagnostic::error("X003", format!("cannot write {}: {error}", path.display()))
+        Diagnostic::error("X003", format!("cannot write {}: {}", path.display(), reason(&error)))
             .help("check that the folder exists and can be written; `-` writes to standard output")
     })
+}
+
+/// The reason of the operating system, without the name of a temporary file, which `tempfile` adds.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" at path ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
 }
 
 /// A temporary file with the mode that any new file gets: what the process's umask leaves.

@@ -8,6 +8,7 @@ mod io;
 mod render;
 mod report;
 
+use std::cell::Cell;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,6 +30,16 @@ enum Status {
 }
 
 impl Status {
+    /// The word for a command without a result.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Undecided => "unknown",
+            Self::Input => "unreadable",
+            Self::Refuted => "refuted",
+        }
+    }
+
     const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -43,9 +54,27 @@ impl Status {
 struct Session {
     printer: render::Printer,
     format: OutputFormat,
+    /// Whether a result is on standard output.
+    printed: Cell<bool>,
 }
 
 impl Session {
+    /// Prints a result on standard output. A reader that has gone is no error.
+    fn print(&self, result: &[u8]) -> Result<(), Vec<Diagnostic>> {
+        self.printed.set(true);
+        io::print(result).map_err(|finding| vec![finding])
+    }
+
+    /// In JSON, a command that ended without a result says on standard output why.
+    fn explain_in_json(&self, command: &str, status: Status) {
+        if self.format == OutputFormat::Json && !self.printed.get() && status != Status::Done {
+            let report = serde_json::json!({
+                "command": command, "verdict": status.name(), "status": status.code(), "errors": self.printer.kept(),
+            });
+            let _ = io::print(format!("{report}\n").as_bytes());
+        }
+    }
+
     /// Prints diagnostics and says how bad they are.
     fn report(&self, diagnostics: &[Diagnostic], sources: &render::Sources) -> Status {
         self.printer.diagnostics(diagnostics, sources);
@@ -70,7 +99,17 @@ pub fn run(arguments: Arguments) -> ExitCode {
         // Fails only if a pool exists already, which then serves.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(usize::from(arguments.threads)).build_global();
     }
-    let session = Session { printer: render::Printer::new(arguments.color), format: arguments.output_format };
+    let session = Session {
+        printer: render::Printer::new(arguments.color),
+        format: arguments.output_format,
+        printed: Cell::new(false),
+    };
+    let command = arguments.command.name();
+    if session.format == OutputFormat::Sarif && command != "verify" {
+        let message = format!("`rondo {command}` has no findings to show in code review, so it has no SARIF");
+        let finding = Diagnostic::error("X005", message).help("allowed: --output-format text, --output-format json");
+        return ExitCode::from(session.report(&[finding], &render::Sources::new()).code());
+    }
     let result = match &arguments.command {
         Command::Compile(arguments) => commands::compile::run(&session, arguments),
         Command::Verify(arguments) => commands::verify::run(&session, arguments),
@@ -84,6 +123,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         session.report(&diagnostics, &render::Sources::new());
         if crate::export::is_refutation(&diagnostics) { Status::Refuted } else { Status::Input }
     });
+    session.explain_in_json(command, status);
     ExitCode::from(status.code())
 }
 
@@ -189,6 +229,13 @@ const CODES: &[CodeEntry] = &[
         title: "no runtime loads this kind of file",
         explanation: "Rondo's own plans are loaded by no runtime: export them first. Files written without limits (`unlimited`) are for \
                       study: no runtime promises to hold them. Name the runtime that is to load the file, and export for it.",
+    },
+    CodeEntry {
+        code: "X019",
+        title: "the runtime does not use its plans on several machines",
+        explanation: "RCCL loads MSCCL files and switches MSCCL off when the ranks are on more than one node, unless \
+                      RCCL_MSCCL_FORCE_ENABLE=1 is set (ROCm/rccl#1018); it also wants a topology model with MSCCL enabled. The file is right; \
+                      it is not used, and nothing says so.",
     },
 ];
 

@@ -1,10 +1,13 @@
 //! The only printer of diagnostics and results.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
+use serde_json::{Value, json};
 
 use super::args::ColorChoice;
 
@@ -14,9 +17,10 @@ const SHOWN: usize = 50;
 /// Source texts by the name that labels use.
 pub type Sources = BTreeMap<String, String>;
 
-/// Prints diagnostics on standard error.
+/// Prints diagnostics on standard error, and keeps them for a report in JSON.
 pub struct Printer {
     renderer: Renderer,
+    kept: RefCell<Vec<Value>>,
 }
 
 impl Printer {
@@ -28,11 +32,17 @@ impl Printer {
             ColorChoice::Never => false,
             ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { renderer: if colour { Renderer::styled() } else { Renderer::plain() } }
+        Self { renderer: if colour { Renderer::styled() } else { Renderer::plain() }, kept: RefCell::default() }
+    }
+
+    /// What was printed so far, with lines and columns.
+    pub fn kept(&self) -> Vec<Value> {
+        self.kept.borrow().clone()
     }
 
     /// Prints them in order. Nobody listening is no error.
     pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &Sources) {
+        self.kept.borrow_mut().extend(diagnostics.iter().take(SHOWN).map(|diagnostic| located(diagnostic, sources)));
         let mut text = String::new();
         for diagnostic in diagnostics.iter().take(SHOWN) {
             text.push_str(&self.one(diagnostic, sources));
@@ -52,6 +62,13 @@ impl Printer {
     /// One diagnostic as text.
     #[must_use]
     pub fn one(&self, diagnostic: &Diagnostic, sources: &Sources) -> String {
+        let shown = Diagnostic {
+            message: visible(&diagnostic.message).into_owned(),
+            notes: diagnostic.notes.iter().map(|note| visible(note).into_owned()).collect(),
+            help: diagnostic.help.iter().map(|help| visible(help).into_owned()).collect(),
+            ..diagnostic.clone()
+        };
+        let diagnostic = &shown;
         let level = match diagnostic.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
@@ -64,14 +81,17 @@ impl Printer {
         let windows: Vec<_> = diagnostic.labels.iter().map(|label| window(label, sources)).collect();
         for (index, (label, part)) in diagnostic.labels.iter().zip(&windows).enumerate() {
             let Some(Window { text, first_line, start, end }) = part else {
-                let place = format!("in {}", label.file);
+                let place = format!("in {}", visible(&label.file));
                 group = group.element(Level::NOTE.message(place));
                 continue;
             };
             let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-            let annotation = kind.span(*start..*end).label(label.text.as_str());
+            let annotation = kind.span(*start..*end).label(visible(&label.text).into_owned());
             group = group.element(
-                Snippet::source(text.as_str()).line_start(*first_line).path(label.file.as_str()).annotation(annotation),
+                Snippet::source(text.as_str())
+                    .line_start(*first_line)
+                    .path(visible(&label.file).into_owned())
+                    .annotation(annotation),
             );
         }
         for note in &diagnostic.notes {
@@ -82,6 +102,35 @@ impl Printer {
         }
         self.renderer.render(&[group])
     }
+}
+
+/// A diagnostic with the line and column of its main place, both from 1, where there is one.
+fn located(diagnostic: &Diagnostic, sources: &Sources) -> Value {
+    let place = diagnostic.labels.first();
+    let position = place.and_then(|label| {
+        let before = sources.get(&label.file)?.as_bytes().get(..label.start)?;
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let column = 1 + before.iter().rev().take_while(|&&byte| byte != b'\n').count();
+        Some((line, column))
+    });
+    json!({
+        "code": diagnostic.code, "severity": diagnostic.severity, "message": diagnostic.message,
+        "file": place.map(|label| &label.file), "line": position.map(|at| at.0), "column": position.map(|at| at.1),
+        "notes": diagnostic.notes, "help": diagnostic.help,
+    })
+}
+
+/// Text that a terminal shows and does not obey: control characters of file contents and names become visible.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c.is_control() && c != '\n';
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hidden(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
 }
 
 /// The lines around a label, so that a line of a megabyte or a file of a gigabyte prints as little.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rondo_compiler::fabric::LinkKind;
 use rondo_compiler::front::job::{SizeRequest, build_problem};
 use rondo_ir::diagnostic::Diagnostic;
 use serde_json::json;
@@ -64,7 +65,9 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         written.push((path.clone(), plan));
     }
     for target in &targets {
-        written.push((target.path.clone(), export(&compiled.plan, &target.request)?));
+        let mut file = export(&compiled.plan, &target.request)?;
+        file.warnings.extend(several_hosts(&loaded, &target.request));
+        written.push((target.path.clone(), file));
     }
     let to_stdout = written.iter().any(|(path, _)| path == Path::new("-"));
     for (path, file) in &written {
@@ -78,11 +81,22 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
     Ok(Status::Done)
 }
 
+/// A runtime that does not use its plans where the ranks are on several machines.
+pub fn several_hosts(loaded: &Loaded, request: &ExportRequest) -> Option<Diagnostic> {
+    let Format::MscclXml(profile) = request.format else { return None };
+    let several = loaded.fabric.kinds.contains(&LinkKind::Network);
+    (several && !profile.several_hosts).then(|| {
+        Diagnostic::warning("X019", format!("{} does not use plan files on several machines", profile.name))
+            .note(format!("{} switches MSCCL off there, and runs its own algorithms without a word", profile.version))
+            .help("RCCL_MSCCL_FORCE_ENABLE=1 switches it on; or write the file for msccl or azure")
+    })
+}
+
 /// Files that the command line and the job ask for.
 fn targets(loaded: &Loaded, arguments: &CompileArguments) -> Result<Vec<Target>, Vec<Diagnostic>> {
     let mut targets = Vec::new();
     for text in &arguments.emit {
-        let Some((format, path)) = text.split_once('=') else {
+        let Some((format, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
             return Err(vec![
                 Diagnostic::error("X005", format!("`--emit {text}` names no file"))
                     .help(format!("write --emit FORMAT=FILE, with FORMAT one of {}", crate::export::FORMATS)),
@@ -178,7 +192,7 @@ fn print(
             "candidates": report::candidates_json(&compiled.candidates), "checks": report::checks_json(&compiled.checks),
             "findings": report::findings_json(&compiled.findings), "defaults": defaults, "files": files,
         });
-        return io::print(format!("{value}\n").as_bytes()).map_err(|d| vec![d]);
+        return session.print(format!("{value}\n").as_bytes());
     }
     let mut out = String::new();
     report::problem(&mut out, problem);
@@ -215,5 +229,5 @@ fn print(
         }
         out.push('\n');
     }
-    io::print(out.as_bytes()).map_err(|d| vec![d])
+    session.print(out.as_bytes())
 }

@@ -7,11 +7,11 @@ use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use serde_json::{Value, json};
 
-use super::compile::{Target, failed};
+use super::compile::{Target, failed, several_hosts};
 use super::{Progress, set_folder};
 use crate::cli::args::CompileArguments;
 use crate::cli::render::Sources;
-use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
+use crate::cli::{CommandResult, OutputFormat, Session, Status, report};
 use crate::export::{ExportRequest, Format, can_export, export};
 use crate::pipeline::Loaded;
 use crate::size_set::{SetPlan, SetRequest, compile_set};
@@ -49,6 +49,7 @@ pub fn run(
         folders.push(export_set(session, sources, &plans, &ExportRequest::new(Format::Json), folder)?);
     }
     for target in targets {
+        session.printer.diagnostics(several_hosts(loaded, &target.request).as_slice(), sources);
         folders.push(export_set(session, sources, &plans, &target.request, &target.path)?);
     }
     for folder in &folders {
@@ -105,7 +106,9 @@ fn export_set(
     let (low, high) = request.sizes.unwrap_or((0, u64::MAX));
     let mut entries = Vec::new();
     let mut files = Vec::new();
+    let progress = Progress::bar("verifying and writing", plans.len());
     for (index, plan) in plans.iter().enumerate() {
+        progress.step();
         let (from, to) = (plan.from.0.max(low), plan.to.0.min(high));
         if to < from {
             continue;
@@ -114,7 +117,7 @@ fn export_set(
         let name = format!("{}/{index:02}-{algorithm}-{from}-{to}.{ending}", set_folder::PLANS);
         let request = ExportRequest { sizes: Some((from, to)), ..request.clone() };
         let file = export(&plan.compiled.plan, &request)?;
-        session.printer.diagnostics(&file.warnings, sources);
+        progress.aside(|| session.printer.diagnostics(&file.warnings, sources));
         entries.push(json!({
             "file": name, "from_bytes": from, "to_bytes": to, "algorithm": algorithm,
             "chunks": plan.compiled.plan.value().chunks, "seconds_at_0_bytes": plan.line.fixed.to_string(),
@@ -179,7 +182,7 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
             .map(|folder| json!({ "folder": folder.path.display().to_string(), "index": folder.index }))
             .collect();
         let value = json!({ "command": "compile", "verdict": "verified", "plans": list, "folders": folders });
-        return io::print(format!("{value}\n").as_bytes()).map_err(|d| vec![d]);
+        return session.print(format!("{value}\n").as_bytes());
     }
     let mut out = String::new();
     if let Some(plan) = plans.last() {
@@ -215,5 +218,5 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
             "\nnothing written; -o FOLDER keeps the plans, --emit msccl-xml:msccl=FOLDER writes them for a runtime\n",
         );
     }
-    io::print(out.as_bytes()).map_err(|d| vec![d])
+    session.print(out.as_bytes())
 }

@@ -101,7 +101,7 @@ fn print(
         });
         format!("{value}\n")
     };
-    io::print(text.as_bytes()).map_err(|d| vec![d])?;
+    session.print(text.as_bytes())?;
     Ok(Status::Done)
 }
 
@@ -172,6 +172,6 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
         });
         format!("{value}\n")
     };
-    io::print(text.as_bytes()).map_err(|d| vec![d])?;
+    session.print(text.as_bytes())?;
     Ok(Status::Done)
 }

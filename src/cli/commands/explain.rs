@@ -3,7 +3,7 @@
 use rondo_ir::diagnostic::Diagnostic;
 use serde_json::json;
 
-use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io};
+use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes};
 
 /// Explains one code, or lists all.
 pub fn run(session: &Session, code: Option<&str>) -> CommandResult {
@@ -39,7 +39,7 @@ pub fn run(session: &Session, code: Option<&str>) -> CommandResult {
             }
         }
     };
-    io::print(text.as_bytes()).map_err(|d| vec![d])?;
+    session.print(text.as_bytes())?;
     Ok(Status::Done)
 }
 

@@ -57,7 +57,7 @@ pub fn run(session: &Session, arguments: &ExportArguments) -> CommandResult {
                 json!({ "command": "export", "file": file, "bytes": exported.text.len(), "checked": exported.checked });
             format!("{value}\n")
         };
-        io::print(text.as_bytes()).map_err(|d| vec![d])?;
+        session.print(text.as_bytes())?;
     }
     Ok(Status::Done)
 }

@@ -21,7 +21,7 @@ use super::args::ProofArguments;
 use super::render::Sources;
 use super::{Session, Status, io};
 use crate::export::{ExportRequest, Format};
-use crate::pipeline::{Loaded, Proof, load_job};
+use crate::pipeline::{Loaded, Proof, load_job, load_topology};
 use crate::recognise::{Kind, recognise};
 
 /// A proof with what the options change.
@@ -55,6 +55,25 @@ pub fn load(session: &Session, path: &Path) -> Result<Result<(Loaded, Sources), 
 
 /// The same for a job that was read already.
 pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<(Loaded, Sources), Status> {
+    load_with(session, name, bytes, || load_job(name, bytes, folder))
+}
+
+/// The same for a file that need not hold more than a topology.
+pub fn load_topology_bytes(
+    session: &Session,
+    name: &str,
+    bytes: &[u8],
+    folder: &Path,
+) -> Result<(Loaded, Sources), Status> {
+    load_with(session, name, bytes, || load_topology(name, bytes, folder))
+}
+
+fn load_with(
+    session: &Session,
+    name: &str,
+    bytes: &[u8],
+    load: impl FnOnce() -> Result<Loaded, Vec<Diagnostic>>,
+) -> Result<(Loaded, Sources), Status> {
     let sources = sources(name, bytes);
     let other = match recognise(bytes) {
         Some(Kind::Plan) => Some("a plan of rondo; `rondo verify` and `rondo cost` read it"),
@@ -69,7 +88,7 @@ pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) ->
         session.report(&[finding], &sources);
         return Err(Status::Input);
     }
-    match load_job(name, bytes, folder) {
+    match load() {
         Ok(loaded) => {
             session.printer.diagnostics(&loaded.warnings, &sources);
             Ok((loaded, sources))
@@ -103,19 +122,58 @@ pub fn export_request(options: &ExportOptions) -> ExportRequest {
     }
 }
 
-/// A spinner on a terminal, nothing in a pipe; gone when dropped.
+/// A spinner or a bar on a terminal, nothing in a pipe; gone when dropped.
 pub struct Progress(Option<indicatif::ProgressBar>);
 
 impl Progress {
-    /// Starts it.
+    /// A spinner, for work of which nobody knows how much it is.
     pub fn start(what: &'static str) -> Self {
+        Self::show(|| {
+            let bar = indicatif::ProgressBar::new_spinner();
+            bar.set_message(what);
+            bar
+        })
+    }
+
+    /// A bar for `total` pieces of work; a spinner for one.
+    pub fn bar(what: &'static str, total: usize) -> Self {
+        if total < 2 {
+            return Self::start(what);
+        }
+        Self::show(|| {
+            let style =
+                indicatif::ProgressStyle::with_template("{spinner} {msg} [{bar:30}] {pos} of {len}, {eta} left");
+            let bar = indicatif::ProgressBar::new(total as u64);
+            bar.set_message(what);
+            if let Ok(style) = style {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar
+        })
+    }
+
+    fn show(make: impl FnOnce() -> indicatif::ProgressBar) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(None);
         }
-        let bar = indicatif::ProgressBar::new_spinner();
-        bar.set_message(what);
+        let bar = make();
         bar.enable_steady_tick(Duration::from_millis(120));
         Self(Some(bar))
+    }
+
+    /// One piece is done.
+    pub fn step(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
+    /// Prints something without the bar in its way.
+    pub fn aside(&self, print: impl FnOnce()) {
+        match &self.0 {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use rondo_compiler::topology::spec::FileFormat;
 use rondo_ir::diagnostic::Diagnostic;
 use serde_json::json;
 
-use super::{folder_of, load_bytes, sources};
+use super::{folder_of, load_topology_bytes, sources};
 use crate::cli::args::TopologyCommand;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io};
 use crate::recognise::{Kind, recognise};
@@ -41,7 +41,7 @@ fn show(session: &Session, file: &Path) -> CommandResult {
                 }
             }
         }
-        _ => match load_bytes(session, &name, &bytes, &folder_of(file)) {
+        _ => match load_topology_bytes(session, &name, &bytes, &folder_of(file)) {
             Ok((loaded, _)) => loaded.fabric,
             Err(status) => return Ok(status),
         },
@@ -52,7 +52,7 @@ fn show(session: &Session, file: &Path) -> CommandResult {
     } else {
         format!("{}\n", json!({ "command": "topology show", "topology": description }))
     };
-    io::print(text.as_bytes()).map_err(|d| vec![d])?;
+    session.print(text.as_bytes())?;
     Ok(Status::Done)
 }
 

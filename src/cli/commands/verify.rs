@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use rondo_backends::{json, mscclpp};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::profile::RuntimeProfile;
@@ -11,7 +12,6 @@ use serde_json::Value;
 
 use super::{Progress, folder_of, load_bytes, proof_of, sources};
 use crate::cli::args::VerifyArguments;
-use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
 use crate::pipeline::{Proof, judge};
@@ -56,31 +56,28 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         proof,
     };
     let files = files(&arguments.files)?;
-    let progress = Progress::start("verifying");
+    let progress = Progress::bar("verifying", files.len());
     let mut judged: Vec<(String, Judgement)> = Vec::with_capacity(files.len());
-    for path in &files {
-        let name = io::display_name(path);
-        let judgement = match io::read(path) {
-            Ok(bytes) => {
-                let judgement = judge_file(&name, &bytes, &options);
-                if session.format == OutputFormat::Text && !judgement.findings.is_empty() {
-                    session.printer.diagnostics(&judgement.findings, &sources(&name, &bytes));
-                }
-                judgement
+    // A few at once, so that not all are in memory.
+    for some in files.chunks(4 * rayon::current_num_threads()) {
+        let some: Vec<_> = some
+            .par_iter()
+            .map(|path| {
+                let name = io::display_name(path);
+                let (judgement, bytes) = match io::read(path) {
+                    Ok(bytes) => (judge_file(&name, &bytes, &options), bytes),
+                    Err(finding) => (Judgement::unreadable("", vec![finding]), Vec::new()),
+                };
+                progress.step();
+                (name, judgement, bytes)
+            })
+            .collect();
+        for (name, judgement, bytes) in some {
+            if session.format == OutputFormat::Text && !judgement.findings.is_empty() {
+                progress.aside(|| session.printer.diagnostics(&judgement.findings, &sources(&name, &bytes)));
             }
-            Err(finding) => {
-                session.printer.diagnostics(std::slice::from_ref(&finding), &Sources::new());
-                Judgement {
-                    verdict: Verdict::Unreadable,
-                    format: "",
-                    against: Vec::new(),
-                    checks: Vec::new(),
-                    findings: vec![finding],
-                    runtimes: Vec::new(),
-                }
-            }
-        };
-        judged.push((name, judgement));
+            judged.push((name, judgement));
+        }
     }
     drop(progress);
     let status = judged.iter().map(|(_, judgement)| status(judgement.verdict)).max().unwrap_or(Status::Done);
@@ -89,7 +86,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         OutputFormat::Json => format!("{}\n", json_report(&judged)),
         OutputFormat::Sarif => format!("{:#}\n", sarif(&judged, &files)),
     };
-    io::print(text.as_bytes()).map_err(|d| vec![d])?;
+    session.print(text.as_bytes())?;
     Ok(status)
 }
 

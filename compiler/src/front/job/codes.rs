@@ -115,6 +115,13 @@ compressed or compiled one), or it was saved in another encoding."
     [export]
     in_place = false
     out_of_place = false       # wrong: at least one is true"
+    "J017" "two exports for one runtime"
+    "The options of [[export]] hold for the file that --emit writes for that runtime, so there can be one table a runtime.
+
+    [[export]]
+    runtime = \"azure\"
+    [[export]]
+    runtime = \"azure\"           # wrong: a second one"
     "J099" "too many errors"
     "After fifty errors the rest is only counted. Usually one cause stands behind them, such as a file of another kind."
     "C001" "no rank"

@@ -99,6 +99,27 @@ pub fn parse_job_bytes(file_name: &str, bytes: &[u8]) -> Result<Job, Vec<Diagnos
     }
 }
 
+/// Syntax errors that are told one by one.
+const SYNTAX_ERRORS: usize = 5;
+
+/// Reads a file of which only the topology is wanted: one without `[collective]`, as `rondo topology import` writes it, or a
+/// whole job.
+///
+/// # Errors
+/// As [`parse_job`].
+pub fn parse_topology_bytes(file_name: &str, bytes: &[u8]) -> Result<Job, Vec<Diagnostic>> {
+    match parse_job_bytes(file_name, bytes) {
+        Err(found)
+            if found.iter().all(|finding| finding.code == "J004" && finding.message.contains("[collective]")) =>
+        {
+            // Any collective will do; it stands behind all that messages point at.
+            let any = b"\n[collective]\nkind = \"all_reduce\"\nblock_size = \"0 B\"\n";
+            parse_job_bytes(file_name, &[bytes, any].concat())
+        }
+        other => other,
+    }
+}
+
 fn read(reader: &mut Reader<'_>, text: &str) -> Option<Job> {
     let whole = Span { start: 0, end: text.lines().next().map_or(0, str::len) };
     let is_empty = text
@@ -115,7 +136,8 @@ fn read(reader: &mut Reader<'_>, text: &str) -> Option<Job> {
     let (document, errors) = DeTable::parse_recoverable(text);
     // Line breaks: what the parser makes of a line with a syntax error is not worth a message of its own.
     let mut wrong_lines = Vec::new();
-    for error in &errors {
+    // One mistake often makes many of the lines after it unreadable.
+    for error in errors.iter().take(SYNTAX_ERRORS) {
         let span = error.span().map_or(whole, Span::from);
         let start = span.start.min(text.len());
         if wrong_lines.last().is_none_or(|&(_, end)| end <= start) {
@@ -124,6 +146,15 @@ fn read(reader: &mut Reader<'_>, text: &str) -> Option<Job> {
             wrong_lines.push((begin, end));
         }
         syntax(reader, span, error.message(), text);
+    }
+    if SYNTAX_ERRORS < errors.len() {
+        let rest = errors.len() - SYNTAX_ERRORS;
+        let start = errors[SYNTAX_ERRORS].span().map_or(0, |span| span.start).min(text.len());
+        let start = (0..=start).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let next = Span { start, end: start };
+        let finding = reader.error("J099", next, format!("{rest} more places are no TOML"), "the next one");
+        finding.help.push("mend the first ones and run again".to_owned());
+        return None;
     }
     if !errors.is_empty() {
         reader.set_unreadable(wrong_lines);

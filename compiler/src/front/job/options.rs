@@ -2,6 +2,7 @@
 
 use rondo_ir::collective::{DataType, ReduceOperator};
 use rondo_ir::cost::CostModel;
+use rondo_ir::diagnostic::Label;
 use rondo_ir::profile::{Protocol, RuntimeProfile};
 use rondo_ir::units::Bytes;
 
@@ -240,6 +241,22 @@ pub(super) fn check(reader: &mut Reader<'_>, table: JobTable) -> Option<Job> {
     let in_place = collective.as_ref().is_some_and(|collective| collective.in_place);
     let export: Option<Vec<_>> =
         export.into_iter().flat_map(|list| list.value.0).map(|table| self::export(reader, table, in_place)).collect();
+    for (index, options) in export.iter().flatten().enumerate() {
+        let same =
+            |other: &&ExportOptions| (other.format, other.runtime.name) == (options.format, options.runtime.name);
+        if let Some(first) = export.iter().flatten().take(index).find(same) {
+            let file = reader.file().to_owned();
+            let message = format!("two [[export]] for {}", options.runtime.name);
+            let finding = reader.error("J017", options.span, message, "the second");
+            finding.labels.push(Label {
+                file,
+                start: first.span.start,
+                end: first.span.end,
+                text: "the first".to_owned(),
+            });
+            finding.help.push("make one of the two; --emit writes one file a runtime, with its options".to_owned());
+        }
+    }
     Some(Job {
         file: reader.file().to_owned(),
         name: plain(name).map(|Name(name)| name),
