@@ -64,7 +64,8 @@ impl Faults {
     fn finish(self, file: &str, text: &str) -> Vec<Diagnostic> {
         let mut findings: Vec<Diagnostic> = Vec::with_capacity(self.list.len());
         for (finding, span) in self.list {
-            let span = span.start.min(text.len())..span.end.min(text.len());
+            let start = letter(text, span.start).start;
+            let span = start..letter(text, span.end.max(start)).start;
             findings.push(finding.at(file, span, ""));
         }
         if 0 < self.beyond
@@ -156,7 +157,7 @@ pub fn parse(file: &str, bytes: &[u8], profile: &Profile, strict: bool) -> Resul
         } else {
             format!("the plan is no well-formed JSON: {}", error.message)
         };
-        unreadable(Diagnostic::error("B200", message), error.at..(error.at + 1).min(text.len()))
+        unreadable(Diagnostic::error("B200", message), letter(text, error.at))
     })?;
     if let Some(span) = version_1(&tree) {
         let finding =
@@ -225,6 +226,13 @@ impl Plan {
         };
         lower::lower(&self.plan, &self.claimed, turns.max(1), &place)
     }
+}
+
+/// The letter at or around a byte; empty at the end of the text.
+fn letter(text: &str, at: usize) -> Range<usize> {
+    let at = at.min(text.len());
+    let start = (0..=at).rev().find(|&start| text.is_char_boundary(start)).unwrap_or(0);
+    start..start + text[start..].chars().next().map_or(0, char::len_utf8)
 }
 
 /// Where a plan shows that it is of version 1.
