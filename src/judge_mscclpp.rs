@@ -1,8 +1,9 @@
 //! Proves or refutes an execution plan of MSCCL++.
 
 use rondo_backends::mscclpp::{self, Failure, Profile};
-use rondo_ir::collective::ReduceOperator;
+use rondo_ir::collective::{Buffer, ReduceOperator};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
+use rondo_ir::units::Bytes;
 use rondo_verify::onesided::{OneSidedOptions, verify_onesided};
 use rondo_verify::{Answer, Check, Claim};
 
@@ -123,7 +124,10 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
             Ok(lowered) => lowered,
             Err(why) => return undecided(judgement, why),
         };
-        let claim = Claim { collective: claim.collective.clone(), chunks: lowered.program.chunks };
+        let claim = match with_elements(claim, lowered.program.chunks) {
+            Ok(claim) => claim,
+            Err(why) => return undecided(judgement, why),
+        };
         let outcome = verify_onesided(&claim, &lowered.program, &OneSidedOptions::default());
         judgement.verdict = worse(judgement.verdict, verdict(outcome.answer()));
         for mut check in outcome.checks {
@@ -147,4 +151,15 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
     if judgement.findings.iter().any(|finding| finding.severity == Severity::Error) {
         judgement.verdict = worse(judgement.verdict, Verdict::Refuted);
     }
+}
+
+/// The claim at the program's slots, each with an element: the runtime takes only sizes that the chunks divide, so no
+/// slot is ever empty and excused from holding a result.
+fn with_elements(claim: &Claim, chunks: u32) -> Result<Claim, String> {
+    let of = &claim.collective;
+    let layout = of.layout(chunks).map_err(|error| error.to_string())?;
+    let slots = |rank: u32| layout.slots(rank, Buffer::Input).max(layout.slots(rank, Buffer::Output));
+    let elements = u64::from((0..of.ranks()).map(slots).max().unwrap_or(0));
+    let collective = of.with_buffer_size(Bytes(elements * of.dtype().bytes())).map_err(|error| error.to_string())?;
+    Ok(Claim { collective, chunks })
 }
