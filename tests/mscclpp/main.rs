@@ -172,5 +172,5 @@ fn mutants_that_go_wrong_are_not_verified() {
         "{all} mutants: {refuted} refuted, {unknown} unknown, {verified} verified; {shown} shown wrong or against a rule"
     );
     assert!(failures.is_empty(), "{}: {:#?}", failures.len(), &failures[..failures.len().min(20)]);
-    assert!(1000 < all && 3 * all < 4 * refuted, "{refuted} of {all} refuted");
+    assert!(1000 < all && 2 * all < 3 * refuted, "{refuted} of {all} refuted");
 }
