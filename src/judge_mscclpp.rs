@@ -128,7 +128,7 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
             Ok(claim) => claim,
             Err(why) => return undecided(judgement, why),
         };
-        let outcome = verify_onesided(&claim, &lowered.program, &OneSidedOptions::default());
+        let outcome = verify_onesided(&claim, &lowered.program, &OneSidedOptions::for_text(bytes.len()));
         judgement.verdict = worse(judgement.verdict, verdict(outcome.answer()));
         for mut check in outcome.checks {
             if several {

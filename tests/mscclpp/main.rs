@@ -3,6 +3,7 @@
 
 mod oracle;
 mod plans;
+mod rules;
 
 use rondo::ir::diagnostic::Severity;
 use rondo::judge::{JudgeOptions, Judgement, Verdict, judge_file};

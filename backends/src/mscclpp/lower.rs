@@ -228,7 +228,7 @@ pub(super) fn turns(plan: &Plan) -> Result<Vec<u32>, String> {
 }
 
 /// What the plan says that it does.
-pub(super) fn claimed(plan: &Plan) -> Result<Claimed, (&'static str, String)> {
+pub(super) fn claimed(plan: &Plan, most: u64) -> Result<Claimed, (&'static str, String)> {
     let n = plan.gpus.len() as u64;
     let (input, output) = plan.gpus.first().map_or((0, 0), |gpu| (gpu.input, gpu.output));
     let same = plan.gpus.iter().all(|gpu| (gpu.input, gpu.output) == (input, output));
@@ -237,7 +237,7 @@ pub(super) fn claimed(plan: &Plan) -> Result<Claimed, (&'static str, String)> {
         "allgather" => (CollectiveKind::AllGather, input, (input, n.saturating_mul(input))),
         "reducescatter" => (CollectiveKind::ReduceScatter, output, (n.saturating_mul(output), output)),
         "alltoall" => (CollectiveKind::AllToAll { matrix: None }, input / n.max(1), (input / n.max(1) * n, input)),
-        _ => return Ok(Claimed { collective: custom(plan)?, chunks: 1, promises: false, in_place_open: false }),
+        _ => return Ok(Claimed { collective: custom(plan, most)?, chunks: 1, promises: false, in_place_open: false }),
     };
     if !same || due != (input, output) || chunks == 0 {
         let wrong = plan.gpus.iter().find(|gpu| (gpu.input, gpu.output) != due).or(plan.gpus.first());
@@ -272,9 +272,9 @@ fn one_buffer(plan: &Plan) -> bool {
 }
 
 /// All input defined, no output promised.
-fn custom(plan: &Plan) -> Result<Collective, (&'static str, String)> {
+fn custom(plan: &Plan, most: u64) -> Result<Collective, (&'static str, String)> {
     let total = plan.gpus.iter().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.input).saturating_add(gpu.output));
-    if MOST_SLOTS < total {
+    if most < total {
         return Err(("V160", format!("{total} chunks are too many to follow")));
     }
     let mut custom = CustomCollective { input_slots: Vec::new(), output: Vec::new() };

@@ -181,7 +181,7 @@ pub fn parse(file: &str, bytes: &[u8], profile: &Profile, strict: bool) -> Resul
     if faults.errors() {
         return Err(Failure::Refuted(faults.finish(file, text)));
     }
-    let claimed = match lower::claimed(&plan) {
+    let claimed = match lower::claimed(&plan, (bytes.len() as u64).saturating_mul(16).clamp(1 << 17, 1 << 22)) {
         Ok(claimed) => claimed,
         Err((code, message)) => {
             faults.add(Diagnostic::error(code, message), plan.collective_span.clone());

@@ -50,6 +50,15 @@ pub struct OneSidedOptions {
     pub findings_a_code: usize,
 }
 
+impl OneSidedOptions {
+    /// Work in proportion to the text of a program: what a few bytes claim cannot ask for much memory.
+    #[must_use]
+    pub fn for_text(bytes: usize) -> Self {
+        let in_proportion = (bytes as u64).saturating_mul(16).clamp(1 << 17, 1 << 22);
+        Self { work_limit: in_proportion, ..Self::default() }
+    }
+}
+
 impl Default for OneSidedOptions {
     fn default() -> Self {
         Self { work_limit: 1 << 22, findings_a_code: 8 }

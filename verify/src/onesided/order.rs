@@ -176,6 +176,7 @@ pub(super) fn races(
     let mut clocks: Vec<Option<Clock>> = vec![None; graph.events.len()];
     let mut needed: Vec<u32> =
         (0..graph.events.len()).map(|event| races.after.start[event + 1] - races.after.start[event]).collect();
+    let mut alive = 0_u64;
     let mut histories = vec![History::default(); graph.places.len()];
     for &event in sorted {
         let mut clock = Clock { strong: vec![0; lanes].into(), any: vec![0; lanes].into() };
@@ -198,6 +199,7 @@ pub(super) fn races(
             needed[before as usize] -= 1;
             if needed[before as usize] == 0 {
                 clocks[before as usize] = None;
+                alive -= 1;
             }
         }
         races.visit(event, &clock, &mut histories, findings);
@@ -209,6 +211,10 @@ pub(super) fn races(
         }
         if needed[event as usize] != 0 {
             clocks[event as usize] = Some(clock);
+            alive += 1;
+        }
+        if options.work_limit.saturating_mul(16) < alive.saturating_mul(lanes as u64) {
+            return unknown("too many threads run ahead of each other to compare");
         }
         if races.limit < races.steps {
             return unknown("too many threads run ahead of each other to compare");
