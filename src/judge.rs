@@ -12,7 +12,8 @@ use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
-use rondo_verify::program::{Location, ProgramOptions, same_transfers, verify_program_located};
+use rondo_verify::program::certificate::{CertificateLimits, certificate};
+use rondo_verify::program::{Location, ProgramOptions, same_transfers, second_opinion, verify_program_located};
 use rondo_verify::{About, Answer, Check, Claim, Verified};
 
 use crate::pipeline::{Loaded, Proof};
@@ -59,6 +60,8 @@ pub struct Judgement {
     pub findings: Vec<Diagnostic>,
     /// What each runtime makes of the file; empty for formats that no runtime loads.
     pub runtimes: Vec<Service>,
+    /// The proof as SMT-LIB 2, one text a reading, if it was asked for and the file is right.
+    pub certificates: Vec<String>,
 }
 
 impl Judgement {
@@ -72,11 +75,20 @@ impl Judgement {
             checks: Vec::new(),
             findings,
             runtimes: Vec::new(),
+            certificates: Vec::new(),
         }
     }
 
     fn refuted(format: &'static str, against: Vec<String>, findings: Vec<Diagnostic>) -> Self {
-        Self { verdict: Verdict::Refuted, format, against, checks: Vec::new(), findings, runtimes: Vec::new() }
+        Self {
+            verdict: Verdict::Refuted,
+            format,
+            against,
+            checks: Vec::new(),
+            findings,
+            runtimes: Vec::new(),
+            certificates: Vec::new(),
+        }
     }
 }
 
@@ -93,6 +105,8 @@ pub struct JudgeOptions<'a> {
     pub mscclpp: Option<&'static mscclpp::Profile>,
     /// How hard the SMT proof is tried.
     pub proof: Proof,
+    /// Whether the queries of a proof are wanted, for another solver.
+    pub certificate: bool,
 }
 
 /// Judges a file from its content. `name` is what messages call it.
@@ -221,6 +235,7 @@ fn judge_schedule(
         checks: outcome.checks,
         findings: outcome.findings,
         runtimes: Vec::new(),
+        certificates: Vec::new(),
     };
     if let Some(plan) = &outcome.verified
         && let Some(claimed) = claimed
@@ -242,7 +257,26 @@ fn judge_schedule(
             );
         }
     }
+    if options.certificate
+        && let Some(plan) = &outcome.verified
+    {
+        match schedule_certificate(&problem, plan.value(), &options.proof) {
+            Ok(text) => judgement.certificates.push(text),
+            Err(finding) => judgement.findings.push(*finding),
+        }
+    }
     judgement
+}
+
+/// The proof that a schedule completes, as SMT-LIB 2.
+///
+/// # Errors
+/// X020 if it is above the limits of the proof.
+pub fn schedule_certificate(problem: &Problem, schedule: &Schedule, proof: &Proof) -> Result<String, Box<Diagnostic>> {
+    let mut text = Vec::new();
+    rondo_verify::smt::certificate(problem, schedule, &proof.options().smt_options, &mut text)
+        .map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// How the claimed price differs from the true one.
@@ -352,6 +386,7 @@ fn judge_program(
         checks: Vec::new(),
         findings: Vec::new(),
         runtimes: Vec::new(),
+        certificates: Vec::new(),
     };
     if claims.is_empty() {
         judgement.verdict = Verdict::Refuted;
@@ -394,6 +429,27 @@ fn judge_program(
         let located = verify_program_located(claim, program.clone(), &ProgramOptions::default());
         judgement.verdict = worse(judgement.verdict, verdict(located.outcome.answer()));
         judgement.checks.extend(located.outcome.checks);
+        if let Some(verified) = &located.outcome.verified
+            && let About::Claim(claim) = verified.about()
+        {
+            if options.proof.smt {
+                let (checks, findings) = second_opinion(claim, verified.value());
+                if checks.iter().any(|check| check.decides && check.answer == Answer::Unknown) {
+                    judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
+                }
+                let finished = checks.iter().all(|check| check.answer == Answer::Proved);
+                if options.proof.require_smt && !finished {
+                    judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
+                }
+                judgement.checks.extend(checks);
+                judgement.findings.extend(findings);
+            }
+            if options.certificate {
+                let about = format!("{name}: {}", in_words(&claim.collective));
+                let certificate = certificate(claim, verified.value(), &CertificateLimits::FILE);
+                judgement.certificates.push(certificate.to_text(&about));
+            }
+        }
         if let (Some((plan, wanted)), Some(program)) = (options.against_plan, &located.outcome.verified) {
             judgement.against.push(format!("the plan {plan}"));
             let (answer, detail) = match same_transfers(wanted, program) {

@@ -20,6 +20,7 @@ pub(crate) fn judge(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Jud
         checks: Vec::new(),
         findings: Vec::new(),
         runtimes: Vec::new(),
+        certificates: Vec::new(),
     };
     if let Some(profile) = options.runtime {
         let message = format!("{} reads MSCCL XML, not plans of MSCCL++", profile.name);

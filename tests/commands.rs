@@ -528,3 +528,29 @@ fn rccl_files_for_several_machines_come_with_a_warning() {
         assert_eq!(run.stderr.contains("X019"), warns, "{hosts} {runtime}: {}", run.stderr);
     }
 }
+
+#[test]
+fn certificates_are_written_for_what_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("proof.smt2");
+    let path = proof.to_str().unwrap();
+    let corpus = "tests/corpus/msccl-xml/rccl-allreduce_1step_mccl_4_2_2048_LL.xml";
+    rondo(&["verify", corpus, "--certificate", path]).expect(0);
+    let text = std::fs::read_to_string(&proof).unwrap();
+    // Deadlock with whole and with split messages, races, result.
+    let answers: Vec<&str> = text.lines().filter(|line| line.starts_with("(set-info :status")).collect();
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    assert_eq!(text.matches("(check-sat)").count(), 4);
+    rondo(&["compile", "examples/ring8/job.toml", "--certificate", path]).expect(0);
+    assert!(std::fs::read_to_string(&proof).unwrap().contains("(check-sat)"));
+    // None for what is wrong, and nothing is left behind.
+    std::fs::remove_file(&proof).unwrap();
+    let wrong = std::fs::read_to_string(corpus).unwrap().replacen(
+        "type=\"re\" srcbuf=\"s\" srcoff=\"0\"",
+        "type=\"re\" srcbuf=\"s\" srcoff=\"1\"",
+        1,
+    );
+    rondo_with(&["verify", "-", "--certificate", path], wrong.as_bytes()).expect(1).says("X020");
+    assert!(!proof.exists());
+    rondo(&["compile", "examples/size-range/job.toml", "--certificate", path]).expect(2).says("no one certificate");
+}

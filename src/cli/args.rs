@@ -184,6 +184,10 @@ pub struct CompileArguments {
     #[arg(long)]
     pub strict_routes: bool,
 
+    /// Write the proof as SMT-LIB 2 here, for another solver to check
+    #[arg(long, value_name = "FILE", help_heading = "Proof")]
+    pub certificate: Option<PathBuf>,
+
     /// How the proof is done.
     #[command(flatten)]
     pub proof: ProofArguments,
@@ -203,6 +207,10 @@ pub struct VerifyArguments {
     /// The runtime that must be able to load the file: msccl, azure, rccl, mscclpp
     #[arg(long, value_name = "NAME")]
     pub runtime: Option<String>,
+
+    /// Write the proof as SMT-LIB 2 here, for another solver to check
+    #[arg(long, value_name = "FILE", help_heading = "Proof")]
+    pub certificate: Option<PathBuf>,
 
     /// How the proof is done.
     #[command(flatten)]

@@ -237,6 +237,12 @@ const CODES: &[CodeEntry] = &[
                       RCCL_MSCCL_FORCE_ENABLE=1 is set (ROCm/rccl#1018); it also wants a topology model with MSCCL enabled. The file is right; \
                       it is not used, and nothing says so.",
     },
+    CodeEntry {
+        code: "X020",
+        title: "no certificate",
+        explanation: "A certificate holds the queries of a proof as SMT-LIB 2, for another solver. Only a file that is verified has one, and \
+                      only up to a size that a solver can bear; the message says what stands against it. MSCCL++ plans have none yet.",
+    },
 ];
 
 /// Every code of every crate, sorted, as `rondo explain` lists them.

@@ -13,6 +13,7 @@ use crate::cli::args::CompileArguments;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
 use crate::export::{ExportRequest, Format, export};
+use crate::judge::schedule_certificate;
 use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile};
 use crate::size_set;
 
@@ -31,7 +32,10 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         Err(status) => return Ok(status),
     };
     let targets = targets(&loaded, arguments)?;
-    distinct(&arguments.job, arguments.output.iter().chain(targets.iter().map(|target| &target.path)))?;
+    distinct(
+        &arguments.job,
+        arguments.output.iter().chain(&arguments.certificate).chain(targets.iter().map(|target| &target.path)),
+    )?;
     let mut request = Request::of(&loaded.job);
     if let Some(name) = &arguments.algorithm {
         request.algorithm.clone_from(name);
@@ -45,6 +49,10 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
     };
     let size = loaded.job.sizes(u32::try_from(ranks.rank_count()).unwrap_or(u32::MAX));
     if let SizeRequest::Range { low, high } = size {
+        if arguments.certificate.is_some() {
+            let finding = Diagnostic::error("X020", "a set of plans has no one certificate");
+            return Err(vec![finding.help("give one size, or `rondo verify PLAN --certificate FILE` for each plan")]);
+        }
         let set = size_set::SetRequest { low, high, request, proof };
         return super::compile_set::run(session, &loaded, &sources, &set, &targets, arguments);
     }
@@ -63,6 +71,11 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
     if let Some(path) = &arguments.output {
         let plan = export(&compiled.plan, &ExportRequest::new(Format::Json))?;
         written.push((path.clone(), plan));
+    }
+    if let Some(path) = &arguments.certificate {
+        let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(Status::Undecided) };
+        let text = schedule_certificate(problem, compiled.plan.value(), &proof).map_err(|finding| vec![*finding])?;
+        io::write(path, text.as_bytes()).map_err(|d| vec![d])?;
     }
     for target in &targets {
         let mut file = export(&compiled.plan, &target.request)?;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::{Progress, folder_of, load_bytes, proof_of, sources};
 use crate::cli::args::VerifyArguments;
+use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
 use crate::pipeline::{Proof, judge};
@@ -54,6 +55,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         runtime,
         mscclpp,
         proof,
+        certificate: arguments.certificate.is_some(),
     };
     let files = files(&arguments.files)?;
     let progress = Progress::bar("verifying", files.len());
@@ -80,6 +82,16 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         }
     }
     drop(progress);
+    if let Some(path) = &arguments.certificate {
+        let texts: Vec<&str> = judged.iter().flat_map(|(_, j)| &j.certificates).map(String::as_str).collect();
+        if judged.iter().any(|(_, judgement)| judgement.certificates.is_empty()) {
+            let finding = Diagnostic::error("X020", "no certificate is written: not every file has a proof");
+            session.printer.diagnostics(&[finding], &Sources::new());
+        } else {
+            // Each text sets the logic anew.
+            io::write(path, texts.join("(reset)\n").as_bytes()).map_err(|d| vec![d])?;
+        }
+    }
     let status = judged.iter().map(|(_, judgement)| status(judgement.verdict)).max().unwrap_or(Status::Done);
     let text = match session.format {
         OutputFormat::Text => text(&judged),

@@ -38,6 +38,10 @@ fn compare(claim: &Claim, program: &Program, random: &mut Random, met: &mut Met)
     let hung = never || whole.can_get_stuck(u64::MAX, STATES).unwrap_or(false) || stuck[0] || stuck[1];
     assert_eq!(answer(&outcome.checks, "no-deadlock") == Answer::Refuted, hung, "{}", show());
     assert_eq!(answer(&outcome.checks, "no-deadlock") == Answer::Proved, !hung, "{}", show());
+    #[cfg(feature = "smt")]
+    if random.below(10) == 0 {
+        smt_agrees(claim, program, &outcome.checks, (stuck[0] || never, stuck[1] || never), met);
+    }
     if never {
         assert!(codes.contains(&"V114"), "{}", show());
         met.count("deadlock");
@@ -73,6 +77,31 @@ fn compare(claim: &Claim, program: &Program, random: &mut Random, met: &mut Met)
     assert_eq!(answer(&outcome.checks, "completes") == Answer::Refuted, !right, "{}", show());
     assert_eq!(outcome.verified.is_some(), right && !hung, "{}", show());
     met.count(if right { "right" } else { "wrong" });
+}
+
+/// The queries of the certificate have the answers that the exploration has.
+#[cfg(feature = "smt")]
+fn smt_agrees(claim: &Claim, program: &Program, checks: &[Check], (whole, split): (bool, bool), met: &mut Met) {
+    use crate::program::certificate::{CertificateLimits, certificate};
+    let certificate = certificate(claim, program, &CertificateLimits::FILE);
+    let answers = crate::program::opinion::solve(&certificate);
+    for (part, answer) in certificate.parts.iter().zip(answers) {
+        let hangs = if part.covers.ends_with("a message an operation") { whole } else { split };
+        let expected = match part.check {
+            "no-deadlock" => !hangs,
+            "no-race" => super::random::answer(checks, "no-race") != Answer::Proved,
+            // In one order; a race can make it wrong in another.
+            _ if super::random::answer(checks, "no-race") != Answer::Proved => continue,
+            _ => super::random::answer(checks, "completes") != Answer::Proved,
+        };
+        assert_eq!(answer, Some(expected), "{} {}\n{program:#?}\n{}", part.check, part.covers, part.assertions);
+        met.count(match (part.check, expected) {
+            ("no-deadlock", false) => "smt: deadlock",
+            ("no-race", true) => "smt: race",
+            ("completes", true) => "smt: wrong",
+            _ => "smt: right",
+        });
+    }
 }
 
 /// Whether pairs are searched for or looked up in clocks over the whole graph does not matter.
@@ -295,4 +324,6 @@ fn mutants_of_good_programs_are_judged_as_the_oracle_does() {
         }
     }
     met.at_least(10, &["malformed", "deadlock", "deadlock at a depth", "race", "wrong", "right"]);
+    #[cfg(feature = "smt")]
+    met.at_least(10, &["smt: deadlock", "smt: race", "smt: wrong", "smt: right"]);
 }
