@@ -131,8 +131,11 @@ impl<'a> Events<'a> {
                     let parts = if split && message { count } else { 1 };
                     for part in 0..parts {
                         let slots = if parts == 1 { (0, count) } else { (part, 1) };
-                        receive.map(|key| receives.entry(key).or_default().push(list.len()));
-                        send.map(|key| sends.entry(key).or_default().push(list.len()));
+                        for (key, of) in [(receive, &mut receives), (send, &mut sends)] {
+                            if let Some(key) = key {
+                                of.entry(key).or_default().push(list.len());
+                            }
+                        }
                         if first < list.len() {
                             order.push((list.len() - 1, list.len()));
                         }
