@@ -288,3 +288,27 @@ fn cut_files_and_huge_numbers_do_no_harm() {
     let deep = format!("{{\"collective\":\"x\",\"gpus\":{}", "[".repeat(100_000));
     assert_eq!(judge(&deep).verdict, Verdict::Unreadable);
 }
+
+#[test]
+fn packets_awaited_before_they_are_sent_are_a_deadlock() {
+    let mut plan = plans::allreduce_packets(2);
+    for rank in 0..2 {
+        // The sum waits for the peer's packets before the own ones are sent.
+        plan.pointer_mut(&format!("/gpus/{rank}/threadblocks/0/ops")).unwrap().as_array_mut().unwrap().swap(0, 1);
+    }
+    assert_eq!(errors(&format!("{plan:#}")), ["V114"]);
+    // The same where the waiting operation is shorter than the sending one.
+    for rank in 0..2 {
+        let gpu = plan.pointer_mut(&format!("/gpus/{rank}")).unwrap();
+        gpu["scratch_chunks"] = json!(4);
+        gpu["input_chunks"] = json!(2);
+        gpu["output_chunks"] = json!(2);
+        let part = |chunk: u32| plans::here("s", 2 * (1 - rank) + chunk, 1);
+        let sum = |chunk: u32| {
+            plans::local("repkt", vec![plans::here("i", chunk, 1), part(chunk)], vec![plans::here("i", chunk, 1)])
+        };
+        let send = plans::data("ppkt", "memory", vec![plans::here("i", 0, 2)], vec![plans::there(0, 2 * rank, 2)]);
+        gpu["threadblocks"][0]["ops"] = json!([sum(1), send, sum(0)]);
+    }
+    assert!(errors(&format!("{plan:#}")).contains(&"V114"), "{:?}", errors(&format!("{plan:#}")));
+}

@@ -65,6 +65,9 @@ pub(super) fn doubts(plan: &Plan) -> Vec<String> {
                     OpName::Get if op.sources.iter().zip(&op.targets).any(|(s, t)| s.index != t.index) => {
                         doubt("`get` with unequal offsets: by reading the runtime swaps them".to_owned());
                     }
+                    OpName::RelaxedSignal if op.channel_type == Some(ChannelType::Port) => {
+                        doubt("`rlxsignal` on a port channel: what it orders is not known".to_owned());
+                    }
                     _ => {}
                 }
                 for (operand, packet) in with_packets(op) {

@@ -582,7 +582,8 @@ impl<'a> Builder<'a> {
         Ok(lane)
     }
 
-    /// Each thread goes through its list in order, so a move of all threads waits for the lanes before it, and the other way.
+    /// Each thread goes through its list in order: a move of all threads is complete only after all moves and lanes before it, and a
+    /// lane only after the moves before it. Lanes of different threads do not wait for each other.
     fn progress(&mut self, walk: &mut Walk, event: u32, is_lane: bool) -> Result<(), Stop> {
         if walk.run_is_lanes != is_lane && !walk.run.is_empty() {
             let joint = self.event(Event { what: What::Joint, ..self.events[event as usize] })?;
@@ -593,10 +594,12 @@ impl<'a> Builder<'a> {
             walk.joint = joint;
         }
         walk.run_is_lanes = is_lane;
-        walk.run.push(event);
-        if walk.joint != walk.last_sync {
+        if !is_lane && let Some(before) = walk.run.pop() {
+            self.edge(before, event, Edge::Progress);
+        } else if walk.joint != walk.last_sync {
             self.edge(walk.joint, event, Edge::Progress);
         }
+        walk.run.push(event);
         Ok(())
     }
 

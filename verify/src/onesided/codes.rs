@@ -19,7 +19,8 @@ pub const CODES: &[CodeEntry] = &[
         code: "V142",
         title: "threads of one threadblock are not ordered",
         explanation: "Operations of a threadblock are issued by all its threads without a barrier between them. Two that touch one place, one of them \
-                      writing, need a `nop` between them unless every thread handles the same elements in both. A `signal` needs a `nop` before it to \
+                      writing, need a `nop` between them unless every thread handles the same elements in both. Copies, sums and multicasts at the same offset probably \
+                      agree on that, so these are left undecided. A `signal` needs a `nop` before it to \
                       cover what other threads wrote, and a `wait` a `nop` behind it before other threads may rely on it.",
     },
     CodeEntry {
