@@ -8,6 +8,7 @@
 //! a position that the other one has heard of. Clocks are kept only until the last event that needs them.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::index::RankId;
@@ -105,11 +106,11 @@ impl After {
     }
 }
 
-/// How far an event has heard of each lane: by strong order, and by any.
+/// How far an event has heard of each lane, itself included: by strong order, and by any. Shared where events know the same.
 #[derive(Clone)]
 struct Clock {
-    strong: Box<[u32]>,
-    any: Box<[u32]>,
+    strong: Rc<[u32]>,
+    any: Rc<[u32]>,
 }
 
 /// How two accesses are ordered.
@@ -175,27 +176,28 @@ pub(super) fn races(
         weak_end: 0,
     };
     let mut clocks: Vec<Option<Clock>> = vec![None; graph.events.len()];
-    let mut needed: Vec<u32> =
-        (0..graph.events.len()).map(|event| races.after.start[event + 1] - races.after.start[event]).collect();
+    let mut needed: Vec<u32> = vec![0; graph.events.len()];
+    for &(before, _) in graph.edges.iter().filter(|(_, edge)| *edge != Edge::Progress) {
+        needed[before as usize] += 1;
+    }
+    let nothing: Rc<[u32]> = vec![0; lanes].into();
     let mut alive = 0_u64;
     let mut histories = vec![History::default(); graph.places.len()];
     for &event in sorted {
-        let mut clock = Clock { strong: vec![0; lanes].into(), any: vec![0; lanes].into() };
+        let mut clock = Clock { strong: Rc::clone(&nothing), any: Rc::clone(&nothing) };
         for &(before, edge) in graph.before(event) {
             if edge != Edge::Progress
                 && let Some(other) = &clocks[before as usize]
             {
-                join(&mut clock.any, &other.any);
-                let found = graph.events[before as usize];
-                if found.lane != NONE {
-                    raise(&mut clock.any, found.lane, found.at);
-                }
+                join(&mut clock.any, &other.any, &nothing);
                 if edge == Edge::Strong {
-                    join(&mut clock.strong, &other.strong);
-                    if found.lane != NONE {
-                        raise(&mut clock.strong, found.lane, found.at);
-                    }
+                    join(&mut clock.strong, &other.strong, &nothing);
                 }
+            }
+        }
+        for &(before, edge) in graph.before(event) {
+            if edge == Edge::Progress {
+                continue;
             }
             needed[before as usize] -= 1;
             if needed[before as usize] == 0 {
@@ -203,8 +205,15 @@ pub(super) fn races(
                 alive -= 1;
             }
         }
-        races.visit(event, &clock, &mut histories, findings);
         let found = graph.events[event as usize];
+        if found.lane != NONE {
+            for known in [&mut clock.strong, &mut clock.any] {
+                let mut raised = known.to_vec();
+                raised[found.lane as usize] = raised[found.lane as usize].max(found.at + 1);
+                *known = raised.into();
+            }
+        }
+        races.visit(event, &clock, &mut histories, findings);
         if found.what == What::End
             && let Some(place) = races.ends[found.rank as usize].iter().position(|&end| end == event)
         {
@@ -236,15 +245,19 @@ pub(super) fn races(
     (0..3).map(|at| check(names[at], races.answers[at], detail(at))).collect()
 }
 
-fn join(into: &mut [u32], from: &[u32]) {
-    for (into, from) in into.iter_mut().zip(from) {
-        *into = (*into).max(*from);
+/// What both have heard.
+fn join(into: &mut Rc<[u32]>, from: &Rc<[u32]>, nothing: &Rc<[u32]>) {
+    if Rc::ptr_eq(into, nothing) {
+        *into = Rc::clone(from);
+        return;
     }
-}
-
-fn raise(clock: &mut [u32], lane: u32, at: u32) {
-    let entry = &mut clock[lane as usize];
-    *entry = (*entry).max(at + 1);
+    if Rc::ptr_eq(into, from) {
+        return;
+    }
+    match Rc::get_mut(into) {
+        Some(own) => own.iter_mut().zip(from.iter()).for_each(|(into, from)| *into = (*into).max(*from)),
+        None => *into = into.iter().zip(from.iter()).map(|(a, b)| *a.max(b)).collect(),
+    }
 }
 
 impl Races<'_, '_> {
