@@ -334,6 +334,37 @@ pub fn allgather_get() -> Value {
     plan
 }
 
+/// Two threadblocks fill scratch and release one semaphore; a third waits for both.
+pub fn allgather_crowd() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([2, 4, 2], 2, r, "s");
+        rank.semaphores.push(0);
+        rank.memory = vec![1 - r, 1 - r];
+        for tb in 0..2 {
+            rank.tbs.push(vec![
+                sync("rlxsignal", "memory", &[tb]),
+                sync("rlxwait", "memory", &[tb]),
+                nop(),
+                data("put", "memory", vec![here("i", tb, 1)], vec![there(0, tb, 1)]),
+                nop(),
+                sync("signal", "memory", &[tb]),
+                sync("wait", "memory", &[tb]),
+                nop(),
+                semaphore("sem_release", 0),
+            ]);
+        }
+        rank.tbs.push(vec![
+            local("copy", vec![here("i", 0, 2)], vec![here("o", 2 * r, 2)]),
+            semaphore("sem_acquire", 0),
+            semaphore("sem_acquire", 0),
+            nop(),
+            local("copy", vec![here("s", 0, 2)], vec![here("o", 2 * (1 - r), 2)]),
+        ]);
+        rank
+    };
+    plan("allgather_crowd", "allgather", false, false, (0..2).map(rank).collect())
+}
+
 /// All of them.
 pub fn all() -> Vec<Value> {
     vec![
@@ -348,6 +379,7 @@ pub fn all() -> Vec<Value> {
         allreduce_switch(2, false),
         allreduce_switch(3, true),
         allgather_semaphore(),
+        allgather_crowd(),
         allgather_pipeline(),
         allgather_group(),
         allgather_get(),

@@ -144,6 +144,17 @@ pub(super) struct Graph<'a> {
     pub(super) calls: u32,
     /// Why not every order is known.
     pub(super) open: Vec<String>,
+    /// Counters that several threads signal in no fixed order: some orders that hold are not among the edges.
+    pub(super) crowds: Crowds,
+}
+
+/// Counters with several signallers.
+#[derive(Default)]
+pub(super) struct Crowds {
+    /// By signal: its crowd.
+    pub(super) signals: FxHashMap<u32, u32>,
+    /// By wait: its crowd and how many signals it needs.
+    pub(super) waits: FxHashMap<u32, (u32, u64)>,
 }
 
 impl Graph<'_> {
@@ -236,6 +247,7 @@ struct Builder<'a> {
     barriers: FxHashMap<(u32, u32, u32), Vec<(Vec<u32>, Vec<u32>)>>,
     lane_length: Vec<u32>,
     open: Vec<String>,
+    crowds: Crowds,
     limit: u64,
 }
 
@@ -296,6 +308,7 @@ pub(super) fn build<'a>(
         barriers: FxHashMap::default(),
         lane_length: Vec::new(),
         open: Vec::new(),
+        crowds: Crowds::default(),
         limit: options.work_limit,
     };
     builder.form(findings)?;
@@ -614,11 +627,11 @@ impl<'a> Builder<'a> {
                 ));
                 continue;
             }
+            let initial = usize::try_from(counter.initial).unwrap_or(usize::MAX);
             if !in_order(&history.signals) {
-                self.open.push(format!("{}: several threads signal it in no fixed order", counter.name));
+                self.crowd(index(number), &history, initial);
                 continue;
             }
-            let initial = usize::try_from(counter.initial).unwrap_or(usize::MAX);
             for (wait, signal) in history.waits.iter().skip(initial).zip(&history.signals) {
                 let edge = if wait.relaxed || signal.relaxed { Edge::Weak } else { Edge::Strong };
                 self.edges.push((signal.event, wait.event, edge));
@@ -733,6 +746,42 @@ impl<'a> Builder<'a> {
             lanes: index(self.lane_length.len()),
             calls,
             open: self.open,
+            crowds: self.crowds,
+        }
+    }
+
+    /// Several threads signal one counter in no fixed order. All of them belong to one rank, so those of a later call come
+    /// after all of an earlier one. The wait that needs v of the S signals of a call comes after the j-th signal of a
+    /// thread that gives n of them if j ≤ n − (S − v): without it the counter could not get there.
+    fn crowd(&mut self, number: u32, history: &History, initial: usize) {
+        let mut by_call: Vec<Vec<Use>> = Vec::new();
+        for &signal in &history.signals {
+            self.crowds.signals.insert(signal.event, number);
+            let call = signal.call as usize;
+            if by_call.len() <= call {
+                by_call.resize(call + 1, Vec::new());
+            }
+            by_call[call].push(signal);
+        }
+        let a_call = by_call.first().map_or(0, Vec::len);
+        for (at, wait) in history.waits.iter().enumerate().skip(initial) {
+            let before = at - initial;
+            self.crowds.waits.insert(wait.event, (number, before as u64 + 1));
+            let Some(signals) = before.checked_div(a_call).and_then(|call| by_call.get(call)) else { continue };
+            let spare = a_call - (before % a_call + 1);
+            let mut left: FxHashMap<(u32, u32, u32), usize> = FxHashMap::default();
+            for signal in signals {
+                *left.entry(signal.who).or_default() += 1;
+            }
+            // The last signals of each thread may be missing, as many as there are to spare.
+            for signal in signals {
+                let left = left.entry(signal.who).or_default();
+                *left -= 1;
+                if *left == spare {
+                    let edge = if wait.relaxed || signal.relaxed { Edge::Weak } else { Edge::Strong };
+                    self.edges.push((signal.event, wait.event, edge));
+                }
+            }
         }
     }
 }

@@ -25,8 +25,9 @@
 //! - **completes**: without races all runs compute the same, so one is executed on multisets of contributions.
 //!
 //! # Not decided
-//! Several threads that wait on one counter, several unordered signallers of one, a queue used by several threads at once,
-//! two writes to one packet: the answer is unknown, and says so.
+//! Several threads that wait on one counter, a queue used by several threads at once, two writes to one packet: the answer is unknown,
+//! and says so. Where several threads signal one counter in no fixed order, a wait comes after the signals without which the
+//! counter could not have its value; what is not ordered by that is left undecided, not refuted.
 
 mod build;
 mod codes;

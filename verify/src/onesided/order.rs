@@ -7,13 +7,13 @@
 //! it has heard of each lane. An event beside the lanes is before another one if a short walk leads to it, or to a lane at
 //! a position that the other one has heard of. Clocks are kept only until the last event that needs them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::index::RankId;
 use rondo_ir::onesided::{Elements, OneSidedKind};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::build::{Edge, Graph, NONE, What};
 use super::{NAMES, OneSidedOptions, check};
@@ -25,43 +25,79 @@ pub(super) fn sort(graph: &Graph<'_>, findings: &mut Findings) -> Option<Vec<u32
     let after = After::new(graph);
     let count = graph.events.len();
     let mut open: Vec<u32> = (0..count).map(|event| graph.start[event + 1] - graph.start[event]).collect();
-    let mut ready: VecDeque<u32> =
-        (0_u32..).zip(&open).filter(|&(_, &open)| open == 0).map(|(event, _)| event).collect();
+    let mut ready: VecDeque<u32> = VecDeque::new();
+    let mut done = vec![false; count];
+    // By crowd: signals so far, and waits for more of them.
+    let mut signals: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut waiting: FxHashMap<u32, BTreeMap<u64, Vec<u32>>> = FxHashMap::default();
     let mut order = Vec::with_capacity(count);
+    let reach = |event: u32,
+                 ready: &mut VecDeque<u32>,
+                 waiting: &mut FxHashMap<u32, BTreeMap<u64, Vec<u32>>>,
+                 signals: &FxHashMap<u32, u64>| {
+        match graph.crowds.waits.get(&event) {
+            Some(&(crowd, needed)) if signals.get(&crowd).copied().unwrap_or(0) < needed => {
+                waiting.entry(crowd).or_default().entry(needed).or_default().push(event);
+            }
+            _ => ready.push_back(event),
+        }
+    };
+    for (event, _) in (0_u32..).zip(&open).filter(|&(_, &open)| open == 0) {
+        reach(event, &mut ready, &mut waiting, &signals);
+    }
     while let Some(event) = ready.pop_front() {
         order.push(event);
+        done[event as usize] = true;
+        if let Some(&crowd) = graph.crowds.signals.get(&event) {
+            let so_far = signals.entry(crowd).or_default();
+            *so_far += 1;
+            if let Some(waits) = waiting.get_mut(&crowd).and_then(|waits| waits.remove(so_far)) {
+                ready.extend(waits);
+            }
+        }
         for &(next, _) in after.of(event) {
             open[next as usize] -= 1;
             if open[next as usize] == 0 {
-                ready.push_back(next);
+                reach(next, &mut ready, &mut waiting, &signals);
             }
         }
     }
     if order.len() == count {
         return Some(order);
     }
-    stuck(graph, &open, findings);
+    stuck(graph, &done, findings);
     None
 }
 
 /// Names a cycle of waits: from a stuck event always to the first stuck event that it waits for.
-fn stuck(graph: &Graph<'_>, open: &[u32], findings: &mut Findings) {
-    let Some(first) = (0_u32..).zip(open).find(|&(_, &open)| open != 0).map(|(event, _)| event) else { return };
-    let mut seen: Vec<u32> = vec![NONE; open.len()];
+fn stuck(graph: &Graph<'_>, done: &[bool], findings: &mut Findings) {
+    let stuck = |event: &u32| !done[*event as usize];
+    let Some(first) = (0_u32..).zip(done).find(|&(_, &done)| !done).map(|(event, _)| event) else { return };
+    let mut crowds: Vec<(u32, u32)> = graph.crowds.signals.iter().map(|(&event, &crowd)| (crowd, event)).collect();
+    crowds.sort_unstable();
+    let mut seen: Vec<u32> = vec![NONE; done.len()];
     let mut path: Vec<u32> = Vec::new();
     let mut at = first;
-    while seen[at as usize] == NONE {
+    let mut cycle = 0;
+    loop {
+        if seen[at as usize] != NONE {
+            cycle = seen[at as usize] as usize;
+            break;
+        }
         seen[at as usize] = u32::try_from(path.len()).unwrap_or(NONE);
         path.push(at);
-        let Some(next) = graph.before(at).iter().map(|&(before, _)| before).find(|&b| open[b as usize] != 0) else {
-            return;
+        let crowd = || {
+            let &(crowd, _) = graph.crowds.waits.get(&at)?;
+            crowds.iter().filter(|&&(of, _)| of == crowd).map(|&(_, event)| event).find(stuck)
+        };
+        let Some(next) = graph.before(at).iter().map(|&(before, _)| before).find(stuck).or_else(crowd) else {
+            break;
         };
         at = next;
     }
-    let cycle = &path[seen[at as usize] as usize..];
     let mut diagnostic = Diagnostic::error("V114", "deadlock: threads wait for each other in a cycle".to_owned());
     let mut locations: Vec<(Location, String)> = Vec::new();
-    for &event in cycle {
+    for &event in &path[cycle..] {
         if graph.operation(event).is_none() {
             continue;
         }
@@ -433,6 +469,8 @@ impl Races<'_, '_> {
                 Ordered::Not => ("V145", 2, Answer::Refuted),
             }
         };
+        // Where several threads signal one counter, an order may hold that is not known.
+        let answer = if answer == Answer::Refuted && !graph.crowds.waits.is_empty() { Answer::Unknown } else { answer };
         let worse = match (self.answers[at], answer) {
             (Answer::Refuted, _) | (_, Answer::Refuted) => Answer::Refuted,
             (Answer::Unknown, _) | (_, Answer::Unknown) => Answer::Unknown,
