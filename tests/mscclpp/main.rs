@@ -1,10 +1,13 @@
 //! Execution plans of MSCCL++: the corpus, hand-written plans, their mutants against an independent simulator, hostile input.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod oracle;
 mod plans;
 mod rules;
 
+use common::rondo;
 use rondo::ir::diagnostic::Severity;
 use rondo::judge::{JudgeOptions, Judgement, Verdict, judge_file};
 use rondo::verify::Answer;
@@ -138,7 +141,9 @@ fn mutants(plan: &Value) -> Vec<(String, Value)> {
 fn mutants_that_go_wrong_are_not_verified() {
     let (mut verified, mut refuted, mut unknown, mut shown, mut all) = (0, 0, 0, 0, 0);
     let mut failures: Vec<String> = Vec::new();
-    for plan in plans::all() {
+    let public = ["allreduce_packet.json", "transfer_pack.json", "reduce_nvls_pipeline.json", "allreduce.json"];
+    let public = public.map(|name| serde_json::from_str(&corpus(name)).unwrap());
+    for plan in plans::all().into_iter().chain(public) {
         for (what, mutant) in mutants(&plan) {
             all += 1;
             let judgement = judge(&mutant.to_string());
@@ -174,4 +179,27 @@ fn mutants_that_go_wrong_are_not_verified() {
     );
     assert!(failures.is_empty(), "{}: {:#?}", failures.len(), &failures[..failures.len().min(20)]);
     assert!(1000 < all && 2 * all < 3 * refuted, "{refuted} of {all} refuted");
+}
+
+#[test]
+fn a_job_may_ask_for_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |kind: &str, more: &str| {
+        let path = folder.path().join(format!("{kind}{}.toml", more.len()));
+        let text = format!(
+            "[topology]\nkind = \"ring\"\nnodes = 2\nbandwidth = \"25 GB/s\"\nlatency = \"1 us\"\n\n\
+             [collective]\nkind = \"{kind}\"\nbuffer_size = \"8 B\"\nin_place = true\n{more}"
+        );
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let plan = "tests/corpus/mscclpp-json/allreduce.json";
+    let against = |job: &str| rondo(&["verify", plan, "--against", job]);
+    against(&job("all_reduce", "")).expect(0);
+    against(&job("all_reduce", "operator = \"max\"\n")).expect(1).says("the runtime always adds");
+    against(&job("all_gather", "")).expect(1).says("X011");
+    rondo(&["verify", plan, "--runtime", "mscclpp"]).expect(0);
+    rondo(&["verify", plan, "--runtime", "rccl"]).expect(1).says("X013");
+    let sarif = rondo(&["verify", plan, "--output-format", "sarif"]).expect(0).stdout;
+    assert!(sarif.contains("2.1.0"));
 }

@@ -372,6 +372,10 @@ impl Run<'_> {
                     let block = input * ELEMENTS;
                     token(call, (element / block) as usize, element % block)
                 }
+                "alltoall" => {
+                    let block = output * ELEMENTS / n as u64;
+                    token(call, (element / block) as usize, rank as u64 * block + element % block)
+                }
                 "reducescatter" => sum(rank as u64 * output * ELEMENTS + element),
                 _ => continue,
             };

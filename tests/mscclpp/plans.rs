@@ -365,6 +365,103 @@ pub fn allgather_crowd() -> Value {
     plan("allgather_crowd", "allgather", false, false, (0..2).map(rank).collect())
 }
 
+/// Rank 0 sends packets, rank 1 adds, keeps a copy as packets and sends the sum back.
+pub fn allreduce_copy_packets() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([1, 1, 2], 2, r, "s");
+        rank.tbs.push(if r == 0 {
+            vec![
+                data("ppkt", "memory", vec![here("i", 0, 1)], vec![there(0, 0, 1)]),
+                local("upkt", vec![here("s", 1, 1)], vec![here("i", 0, 1)]),
+            ]
+        } else {
+            let targets = vec![here("i", 0, 1), here("s", 1, 1), there(0, 1, 1)];
+            vec![data("recspkt", "memory", vec![here("i", 0, 1), here("s", 0, 1)], targets)]
+        });
+        rank
+    };
+    plan("allreduce_copy_packets", "allreduce", true, true, (0..2).map(rank).collect())
+}
+
+/// Each rank sends the other's half to its scratch, which adds it.
+pub fn reducescatter() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([2, 1, 1], 2, r, "s");
+        let mut ops = handshake(2);
+        ops.push(data("put", "memory", vec![here("i", 1 - r, 1)], vec![there(0, 0, 1)]));
+        ops.extend([nop(), sync("signal", "memory", &[0]), sync("wait", "memory", &[0]), nop()]);
+        ops.push(local("re", vec![here("i", r, 1), here("s", 0, 1)], vec![here("o", 0, 1)]));
+        rank.tbs.push(ops);
+        rank
+    };
+    plan("reducescatter", "reducescatter", false, false, (0..2).map(rank).collect())
+}
+
+/// The same, and the sum goes back at once.
+pub fn allreduce_res() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([2, 2, 1], 2, r, "s");
+        rank.remotes.push((1 - r, "i"));
+        let mut ops = handshake(2);
+        ops.push(data("put", "memory", vec![here("i", 1 - r, 1)], vec![there(0, 0, 1)]));
+        ops.extend([nop(), sync("signal", "memory", &[0]), sync("wait", "memory", &[0]), nop()]);
+        let sources = vec![here("i", r, 1), here("s", 0, 1)];
+        ops.push(data("res", "memory", sources, vec![here("i", r, 1), there(1, r, 1)]));
+        ops.extend([nop(), sync("signal", "memory", &[0]), sync("wait", "memory", &[0])]);
+        rank.tbs.push(ops);
+        rank
+    };
+    plan("allreduce_res", "allreduce", true, false, (0..2).map(rank).collect())
+}
+
+/// Everybody puts to everybody.
+pub fn alltoall(n: u32) -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([n, n, 0], n, r, "o");
+        let mut ops = handshake(n);
+        ops.push(local("copy", vec![here("i", r, 1)], vec![here("o", r, 1)]));
+        let sources = peers(n, r).into_iter().map(|peer| here("i", peer, 1)).collect();
+        let targets = numbers(n).into_iter().map(|id| there(id, r, 1)).collect();
+        ops.push(data("put", "memory", sources, targets));
+        ops.extend([nop(), sync("signal", "memory", &numbers(n)), sync("wait", "memory", &numbers(n))]);
+        rank.tbs.push(ops);
+        rank
+    };
+    plan("alltoall", "alltoall", false, false, (0..n).map(rank).collect())
+}
+
+/// A multicast store.
+pub fn allgather_gstore() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([1, 2, 0], 2, r, "o");
+        rank.switches.push(("o", vec![0, 1]));
+        let mut ops = handshake(2);
+        ops.push(data("gstore", "switch", vec![here("i", 0, 1)], vec![multi(r, 1)]));
+        ops.extend([nop(), sync("signal", "memory", &[0]), sync("wait", "memory", &[0])]);
+        rank.tbs.push(ops);
+        rank
+    };
+    plan("allgather_gstore", "allgather", false, false, (0..2).map(rank).collect())
+}
+
+/// Packets are made in scratch and sent by the port.
+pub fn allgather_port_packets() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([1, 2, 2], 2, r, "s");
+        let mut send = data("ppkt", "port", vec![here("s", 0, 1)], vec![there(0, 1, 1)]);
+        send["channel_ids"] = json!([0]);
+        rank.tbs.push(vec![
+            local("cpkt", vec![here("i", 0, 1)], vec![here("s", 0, 1)]),
+            nop(),
+            send,
+            local("copy", vec![here("i", 0, 1)], vec![here("o", r, 1)]),
+            local("upkt", vec![here("s", 1, 1)], vec![here("o", 1 - r, 1)]),
+        ]);
+        rank
+    };
+    plan("allgather_port_packets", "allgather", false, true, (0..2).map(rank).collect())
+}
+
 /// All of them.
 pub fn all() -> Vec<Value> {
     vec![
@@ -383,5 +480,12 @@ pub fn all() -> Vec<Value> {
         allgather_pipeline(),
         allgather_group(),
         allgather_get(),
+        allreduce_copy_packets(),
+        reducescatter(),
+        allreduce_res(),
+        alltoall(2),
+        alltoall(3),
+        allgather_gstore(),
+        allgather_port_packets(),
     ]
 }
