@@ -35,7 +35,7 @@ impl CertificateLimits {
     /// What another solver does in seconds.
     pub const FILE: Self = Self { events: 4000, conflicts: 1000, moves: 200_000 };
     /// What Z3 does at once, as a second opinion beside the exact checks.
-    pub const OPINION: Self = Self { events: 1000, conflicts: 300, moves: 20_000 };
+    pub const OPINION: Self = Self { events: 1000, conflicts: 300, moves: 6000 };
 }
 
 /// A query and the answer that proves the claim.
