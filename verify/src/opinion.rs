@@ -19,17 +19,17 @@ pub enum SmtMode {
     Required,
 }
 
-const DISAGREE: &str = "V900";
-const REFUTED: &str = "V901";
+pub(crate) const DISAGREE: &str = "V900";
+pub(crate) const REFUTED: &str = "V901";
 
 /// The codes of this file.
 pub(crate) const CODES: &[CodeEntry] = &[
     CodeEntry {
         code: DISAGREE,
         title: "exact checker and SMT proof disagree",
-        explanation: "The exact checker and the SMT proof read the flows by code of their own, and came to opposite answers. \
-                      One of them is wrong, so neither is believed and the verdict is unknown. This is a fault of Rondo, not \
-                      of the schedule: please report it together with the schedule and the problem.",
+        explanation: "The exact checker and the SMT proof read the flows, or the instructions, by code of their own, and came to \
+                      opposite answers. One of them is wrong, so neither is believed and the verdict is unknown. This is a \
+                      fault of Rondo, not of the plan: please report it together with the plan and the problem.",
     },
     CodeEntry {
         code: REFUTED,
@@ -37,7 +37,7 @@ pub(crate) const CODES: &[CodeEntry] = &[
         explanation: "The exact checker could not finish within its limits, but the SMT proof found a place that does not hold \
                       its postcondition. The message names the place and a contribution that is missing or counted too often; \
                       with that input 1 and all others 0 the wrong result can be seen. Add the missing flow or remove the \
-                      surplus one.",
+                      surplus one. For a program the message says which check was undecided and what refutes it.",
     },
 ];
 

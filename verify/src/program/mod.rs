@@ -20,6 +20,9 @@
 //! - **completes**: without races all linear extensions of happens-before compute the same, so one is executed, slot by slot,
 //!   on multisets of contributions, and must end in the postcondition.
 //!
+//! An SMT solver may be asked for a second opinion on the last three (see [`ProgramOptions::smt`]); it reads the program by code of
+//! its own, and decides races where the rule for signals leaves something open.
+//!
 //! Beside these, `same-order` says whether all ranks of an all_reduce add in the same order, so that their results are equal bit
 //! by bit. If not, that is a finding (V122) and no refutation.
 //!
@@ -40,6 +43,7 @@ mod order;
 mod race;
 mod report;
 mod run;
+mod smt;
 mod summation;
 mod trace;
 mod transfers;
@@ -51,9 +55,10 @@ pub use codes::CODES;
 pub use opinion::second_opinion;
 pub(crate) use report::Findings;
 pub use report::{Location, ProgramFinding};
+pub use smt::{ProgramCertificate, ProgramSmtOptions, program_certificate};
 pub use transfers::{TransferReport, same_transfers};
 
-use crate::{About, Answer, Check, Claim, Outcome};
+use crate::{About, Answer, Check, Claim, Outcome, SmtMode};
 use atoms::Atoms;
 
 /// How a program is verified.
@@ -66,11 +71,21 @@ pub struct ProgramOptions {
     pub work_limit: u64,
     /// Findings of one code that are told in full.
     pub findings_a_code: usize,
+    /// Whether an SMT solver gives a second opinion, and whether the verdict rests on it. Off by default.
+    pub smt: SmtMode,
+    /// Its limits.
+    pub smt_options: ProgramSmtOptions,
 }
 
 impl Default for ProgramOptions {
     fn default() -> Self {
-        Self { fifo_depth: None, work_limit: 1 << 26, findings_a_code: 8 }
+        Self {
+            fifo_depth: None,
+            work_limit: 1 << 26,
+            findings_a_code: 8,
+            smt: SmtMode::Off,
+            smt_options: ProgramSmtOptions::default(),
+        }
     }
 }
 
@@ -95,7 +110,7 @@ pub fn verify_program(claim: Claim, program: Program, options: &ProgramOptions) 
 #[must_use]
 pub fn verify_program_located(claim: Claim, program: Program, options: &ProgramOptions) -> ProgramOutcome {
     let mut findings = Findings::new(options.findings_a_code);
-    let checks = checks(&claim, &program, options, &mut findings);
+    let checks = with_second_opinion(&claim, &program, options, smt::Defect::None, &mut findings);
     let findings = findings.finish();
     let diagnostics: Vec<Diagnostic> = findings.iter().map(|finding| finding.diagnostic.clone()).collect();
     ProgramOutcome { outcome: Outcome::conclude(checks, diagnostics, About::Claim(claim), program), findings }
@@ -115,7 +130,34 @@ fn check(name: &'static str, answer: Answer, detail: impl Into<String>) -> Check
     Check { name, answer, decides: true, detail: detail.into() }
 }
 
-fn checks(claim: &Claim, program: &Program, options: &ProgramOptions, findings: &mut Findings) -> Vec<Check> {
+/// All checks, and those of the second opinion if one is asked for.
+fn with_second_opinion(
+    claim: &Claim,
+    program: &Program,
+    options: &ProgramOptions,
+    defect: smt::Defect,
+    findings: &mut Findings,
+) -> Vec<Check> {
+    let mut opinions = None;
+    let mut checks = checks(claim, program, options, defect, findings, &mut opinions);
+    if options.smt != SmtMode::Off {
+        let answers = match opinions {
+            Some(opinions) => opinions,
+            None => [(); 3].map(|()| Err("the program is not well formed, or too large".to_owned())),
+        };
+        smt::compare(answers, options.smt, &mut checks, findings);
+    }
+    checks
+}
+
+fn checks(
+    claim: &Claim,
+    program: &Program,
+    options: &ProgramOptions,
+    defect: smt::Defect,
+    findings: &mut Findings,
+    opinions: &mut Option<[Result<smt::Opinion, String>; 3]>,
+) -> Vec<Check> {
     let flat = match form::check(claim, program, options, findings) {
         Ok(flat) => flat,
         Err(form::Stop::Refuted) => {
@@ -141,15 +183,21 @@ fn checks(claim: &Claim, program: &Program, options: &ProgramOptions, findings: 
         ),
     )];
     let depth = options.fifo_depth.unwrap_or(program.fifo_depth);
+    let second = match options.smt {
+        SmtMode::Off => Err(String::new()),
+        SmtMode::Auto | SmtMode::Required => smt::Second::new(claim, program, depth, options.smt_options, defect),
+    };
     let split = Atoms::new(&flat, true);
     let whole = flat.wide_messages.then(|| Atoms::new(&flat, false));
     let Some(order) = order::total_order(&flat, &split) else {
         order::report_stuck(&flat, whole.as_ref().unwrap_or(&split), &split, findings);
         checks.push(check(NAMES[1], Answer::Refuted, "some threadblocks wait for each other, whatever the FIFO depth"));
+        let why = || Err("no run finishes".to_owned());
+        *opinions = Some([second.map(|second| second.no_deadlock()), why(), why()]);
         return not_run(checks, "no run finishes");
     };
     let positions = order::positions(&order);
-    let (deadlock, (races, result)) = rayon::join(
+    let (deadlock, (mut races, result)) = rayon::join(
         || order::deadlock(&flat, whole.as_ref(), &split, depth),
         || {
             rayon::join(
@@ -159,9 +207,27 @@ fn checks(claim: &Claim, program: &Program, options: &ProgramOptions, findings: 
         },
     );
     checks.push(deadlock.report(&flat, whole.as_ref(), &split, depth, findings));
+    let race_opinion = second.as_ref().map(smt::Second::no_race).map_err(Clone::clone);
+    let race_opinion = race_opinion.map(|(opinion, racing)| {
+        if opinion.answer != Answer::Unknown {
+            races.settle(racing.as_ref().map(smt::race_finding));
+        }
+        opinion
+    });
     checks.push(races.report(&flat, &split, (&order, result.is_right()), &claim.collective, findings));
     let race_free = checks[2].answer == Answer::Proved;
     checks.push(result.report(&flat, &split, &order, race_free, findings));
+    *opinions = Some(match second {
+        Ok(second) => {
+            let completes = if checks[2].answer == Answer::Refuted {
+                Err("with races, runs may differ".to_owned())
+            } else {
+                Ok(second.completes())
+            };
+            [Ok(second.no_deadlock()), race_opinion, completes]
+        }
+        Err(why) => [Err(why.clone()), race_opinion, Err(why)],
+    });
     if checks[3].answer == Answer::Proved {
         checks.extend(result.same_order(findings));
     }

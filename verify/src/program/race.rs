@@ -47,6 +47,15 @@ pub(super) struct Races {
     open: Vec<Pair>,
     places: usize,
     crossing: usize,
+    /// What the SMT proof says about the open pairs.
+    settled: Option<Settled>,
+}
+
+/// Open pairs that are open no more.
+struct Settled {
+    pairs: usize,
+    /// The race that was found among them.
+    race: Option<(Diagnostic, Vec<(super::Location, String)>)>,
 }
 
 /// Calls `visit(rank, first location, slots, writes)` for each access of an atom; reads come first.
@@ -145,7 +154,7 @@ pub(super) fn races_within(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], positi
         }
         races = certain;
     }
-    Races { races, open, places: flat.places.len(), crossing }
+    Races { races, open, places: flat.places.len(), crossing, settled: None }
 }
 
 /// The latest accesses to the places of a rank.
@@ -448,6 +457,13 @@ impl Races {
         self.races.iter().map(|pair| (pair.early, pair.late, pair.location)).collect()
     }
 
+    /// Takes over what the SMT proof, which decides all pairs, says about those that are open: there is no race, or this one.
+    pub(super) fn settle(&mut self, race: Option<(Diagnostic, Vec<(super::Location, String)>)>) {
+        if !self.open.is_empty() {
+            self.settled = Some(Settled { pairs: std::mem::take(&mut self.open).len(), race });
+        }
+    }
+
     /// The check and its findings. For the first races also a run that goes wrong; `right` says whether the run in `order`
     /// computes what it should.
     pub(super) fn report(
@@ -460,7 +476,7 @@ impl Races {
     ) -> Check {
         /// Races for which another run is executed.
         const EXECUTED: usize = 2;
-        let Self { races, open, places, crossing } = self;
+        let Self { races, open, places, crossing, settled } = self;
         // One finding for two instructions, however many slots they share.
         let mut told: FxHashMap<(u32, u32), ()> = FxHashMap::default();
         let mut positions: Option<Vec<u32>> = None;
@@ -480,7 +496,16 @@ impl Races {
             let (diagnostic, locations) = self.finding(flat, atoms, pair, true);
             findings.add(diagnostic, locations);
         }
-        let detail = format!("{places} places, {crossing} neighbouring accesses of different threadblocks");
+        let mut detail = format!("{places} places, {crossing} neighbouring accesses of different threadblocks");
+        if let Some(Settled { pairs, race }) = settled {
+            detail.push_str(&format!("; {pairs} pairs that rest on a choice of signals were decided by the SMT proof"));
+            if let Some((diagnostic, locations)) = race
+                && races.is_empty()
+            {
+                findings.add(diagnostic.clone(), locations.clone());
+                return super::check("no-race", Answer::Refuted, detail);
+            }
+        }
         if !races.is_empty() {
             super::check("no-race", Answer::Refuted, format!("{} races; {detail}", told.len()))
         } else if open.is_empty() {

@@ -1,6 +1,6 @@
 //! Tests: hand-written programs, and random ones against the oracle.
 
-mod build;
+pub(super) mod build;
 mod codes;
 mod good;
 mod oracle;

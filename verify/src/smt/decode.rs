@@ -33,7 +33,7 @@ impl Query {
     }
 
     /// The counterexample at one place; `None` if nothing differs there.
-    pub(super) fn difference(&self, check: &PlaceCheck) -> Option<SmtCounterexample> {
+    pub(crate) fn difference(&self, check: &PlaceCheck) -> Option<SmtCounterexample> {
         let mut counts: FxHashMap<u32, (BigUint, u64)> = FxHashMap::default();
         for (variable, held) in self.occurrences(check.held) {
             counts.entry(variable).or_default().0 = held;

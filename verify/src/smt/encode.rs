@@ -21,7 +21,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// What the operator of a query is encoded as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algebra {
+pub(crate) enum Algebra {
     /// Integers and `+`.
     Integers,
     /// Booleans and `or`.
@@ -30,7 +30,7 @@ pub(super) enum Algebra {
 
 /// A node of the term graph; operands come before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// A variable.
     Input(u32),
     /// Both operands added.
@@ -40,33 +40,33 @@ pub(super) enum Node {
 /// An output place, what it holds and what it must hold.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "smt"), allow(dead_code))]
-pub(super) struct PlaceCheck {
-    pub(super) position: u32,
-    pub(super) slot: u32,
+pub(crate) struct PlaceCheck {
+    pub(crate) position: u32,
+    pub(crate) slot: u32,
     /// A node.
-    pub(super) held: u32,
+    pub(crate) held: u32,
     /// An index into [`Query::expected`].
-    pub(super) due: u32,
+    pub(crate) due: u32,
 }
 
 /// One query: is there an input for which some place is wrong?
 #[cfg_attr(not(feature = "smt"), allow(dead_code))]
-pub(super) struct Query {
-    pub(super) algebra: Algebra,
-    pub(super) group: GroupId,
-    pub(super) ranks: Vec<RankId>,
+pub(crate) struct Query {
+    pub(crate) algebra: Algebra,
+    pub(crate) group: GroupId,
+    pub(crate) ranks: Vec<RankId>,
     /// The contribution behind each variable.
-    pub(super) inputs: Vec<Contribution>,
+    pub(crate) inputs: Vec<Contribution>,
     /// Operands come before the nodes that use them; unused nodes are left out.
-    pub(super) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     /// What is due, as (variable, count), each variable once.
-    pub(super) expected: Vec<Vec<(u32, u64)>>,
-    pub(super) checks: Vec<PlaceCheck>,
+    pub(crate) expected: Vec<Vec<(u32, u64)>>,
+    pub(crate) checks: Vec<PlaceCheck>,
 }
 
 impl Query {
     /// Distinct (held, due) pairs, sorted: places that share a term need one comparison.
-    pub(super) fn pairs(&self) -> Vec<(u32, u32)> {
+    pub(crate) fn pairs(&self) -> Vec<(u32, u32)> {
         let mut pairs: Vec<_> = self.checks.iter().map(|check| (check.held, check.due)).collect();
         pairs.sort_unstable();
         pairs.dedup();
@@ -74,7 +74,7 @@ impl Query {
     }
 
     /// Variable occurrences if every node were written as a flat sum.
-    pub(super) fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         let most = self.inputs.len() as u64;
         let mut widths: Vec<u64> = Vec::with_capacity(self.nodes.len());
         let mut total: u64 = self.expected.iter().map(|due| due.len() as u64).sum();

@@ -25,7 +25,6 @@
 //! its own solver. Above [`SmtOptions::max_ranks`] only some evenly spaced components are proved; the answer is then
 //! `Unknown` with the share, never `Proved`.
 
-#[cfg(feature = "smt")]
 mod decode;
 mod encode;
 #[cfg(test)]
@@ -44,6 +43,7 @@ use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 
 use crate::Answer;
+pub(crate) use encode::{Algebra, Node, PlaceCheck, Query};
 use encode::{Encoded, Encoder, Refusal};
 pub use report::{SmtCounterexample, SmtFault};
 
@@ -117,7 +117,7 @@ pub(crate) enum Defect {
 }
 
 /// The outcome of one query.
-enum QueryOutcome {
+pub(crate) enum QueryOutcome {
     /// `unsat`.
     #[cfg_attr(not(feature = "smt"), allow(dead_code))]
     Proved,
@@ -203,16 +203,22 @@ pub(crate) fn prove_with_defect(
 }
 
 #[cfg(feature = "smt")]
-use solve::{name as solver_name, solve};
+pub(crate) use solve::{asks, name as solver_name, solve};
+pub(crate) use text::query as write_query;
 
 #[cfg(not(feature = "smt"))]
-fn solver_name() -> String {
+pub(crate) fn solver_name() -> String {
     "none (built without the feature `smt`)".to_owned()
 }
 
 #[cfg(not(feature = "smt"))]
-fn solve(_: &encode::Query, _: &SmtOptions) -> QueryOutcome {
+pub(crate) fn solve(_: &Query, _: &SmtOptions) -> QueryOutcome {
     QueryOutcome::Unknown("built without the feature `smt`".to_owned())
+}
+
+#[cfg(not(feature = "smt"))]
+pub(crate) fn asks(_: &str, _: &str, _: usize, _: &SmtOptions) -> Result<bool, String> {
+    Err("built without the feature `smt`".to_owned())
 }
 
 /// Why no certificate was written.
@@ -264,7 +270,7 @@ pub fn certificate(
         match encoder.encode(batch) {
             Encoded::Query(query) => {
                 places += query.checks.len() as u64;
-                text::query(out, batch, &query)?;
+                text::query(out, batch, &query, false)?;
             }
             Encoded::Fault(counterexample) => return Err(CertificateError::Wrong(counterexample)),
         }

@@ -9,7 +9,7 @@ use super::encode::{Algebra, Node, Query};
 use super::{QueryOutcome, SmtFault, SmtOptions};
 
 /// Solver and version: `Z3 4.8.12`.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     // "Z3 4.8.12.0", in newer versions with a build hash behind it.
     let full = z3::full_version();
     let number: Vec<&str> = full.trim_start_matches("Z3").trim().split([' ', '.']).take(3).collect();
@@ -17,7 +17,7 @@ pub(super) fn name() -> String {
 }
 
 /// Asks for an input at which some place is wrong; `unsat` is the proof.
-pub(super) fn solve(query: &Query, options: &SmtOptions) -> QueryOutcome {
+pub(crate) fn solve(query: &Query, options: &SmtOptions) -> QueryOutcome {
     // Out of memory, the z3 crate unwraps a null term; sizes are bounded before, this is the last resort.
     catch_unwind(AssertUnwindSafe(|| ask(query, options)))
         .unwrap_or_else(|_| QueryOutcome::Unknown("the solver ran out of memory".to_owned()))
@@ -106,6 +106,11 @@ fn new_solver(query: &Query, options: &SmtOptions) -> Solver {
         Algebra::Integers => Solver::new_for_logic("QF_LIA").unwrap_or_default(),
         Algebra::Booleans => Solver::new(),
     };
+    limit(&solver, options);
+    solver
+}
+
+fn limit(solver: &Solver, options: &SmtOptions) {
     let mut params = Params::new();
     if options.rlimit != 0 {
         params.set_u32("rlimit", options.rlimit);
@@ -114,7 +119,28 @@ fn new_solver(query: &Query, options: &SmtOptions) -> Solver {
         params.set_u32("timeout", options.timeout_ms);
     }
     solver.set_params(&params);
-    solver
+}
+
+/// Whether a text of declarations and this many assertions can be satisfied.
+pub(crate) fn asks(logic: &str, text: &str, assertions: usize, options: &SmtOptions) -> Result<bool, String> {
+    let ask = || {
+        let solver = Solver::new_for_logic(logic).unwrap_or_default();
+        limit(&solver, options);
+        solver.from_string(text);
+        // The interface is silent about a text that it does not understand.
+        if solver.get_assertions().len() != assertions {
+            return Err("the solver did not read the query".to_owned());
+        }
+        match solver.check() {
+            SatResult::Sat => Ok(true),
+            SatResult::Unsat => Ok(false),
+            SatResult::Unknown => {
+                let reason = solver.get_reason_unknown().unwrap_or_default();
+                Err(format!("the solver gave up ({reason})"))
+            }
+        }
+    };
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|_| Err("the solver ran out of memory".to_owned()))
 }
 
 fn ask(query: &Query, options: &SmtOptions) -> QueryOutcome {

@@ -19,8 +19,8 @@ pub(super) fn header(out: &mut dyn Write, problem: &Problem, schedule: &Schedule
     writeln!(out, "(set-logic QF_LIA)")
 }
 
-/// One query.
-pub(super) fn query(out: &mut dyn Write, index: usize, query: &Query) -> io::Result<()> {
+/// One query; `wrong`: some place is wrong, so the answer must be `sat`.
+pub(crate) fn query(out: &mut dyn Write, index: usize, query: &Query, wrong: bool) -> io::Result<()> {
     let (sort, add, empty) = match query.algebra {
         Algebra::Integers => ("Int", "+", "0"),
         Algebra::Booleans => ("Bool", "or", "false"),
@@ -62,5 +62,6 @@ pub(super) fn query(out: &mut dyn Write, index: usize, query: &Query) -> io::Res
     for (held, due) in query.pairs() {
         write!(out, "\n  (not (= {} due{due}))", term(held))?;
     }
-    writeln!(out, "))\n(check-sat)\n(pop 1)")
+    let status = if wrong { "sat" } else { "unsat" };
+    writeln!(out, "))\n(set-info :status {status})\n(check-sat)\n(pop 1)")
 }

@@ -10,7 +10,7 @@ use rondo_ir::units::Bytes;
 use crate::program::{ProgramOptions, ProgramOutcome, verify_program_located};
 use crate::{Answer, Claim};
 
-pub(super) fn collective(kind: CollectiveKind, ranks: u32, in_place: bool) -> Collective {
+pub(in crate::program) fn collective(kind: CollectiveKind, ranks: u32, in_place: bool) -> Collective {
     Collective::new(CollectiveSpec {
         kind,
         ranks,
@@ -23,23 +23,23 @@ pub(super) fn collective(kind: CollectiveKind, ranks: u32, in_place: bool) -> Co
     .unwrap()
 }
 
-pub(super) fn claim(kind: CollectiveKind, ranks: u32, in_place: bool, chunks: u32) -> Claim {
+pub(in crate::program) fn claim(kind: CollectiveKind, ranks: u32, in_place: bool, chunks: u32) -> Claim {
     Claim { collective: collective(kind, ranks, in_place), chunks }
 }
 
-pub(super) fn i(slot: u32) -> Place {
+pub(in crate::program) fn i(slot: u32) -> Place {
     Place::input(slot)
 }
 
-pub(super) fn o(slot: u32) -> Place {
+pub(in crate::program) fn o(slot: u32) -> Place {
     Place::output(slot)
 }
 
-pub(super) fn sc(slot: u32) -> Place {
+pub(in crate::program) fn sc(slot: u32) -> Place {
     Place::scratch(slot)
 }
 
-pub(super) fn rank(number: u32) -> RankId {
+pub(in crate::program) fn rank(number: u32) -> RankId {
     RankId::from(number)
 }
 
@@ -49,86 +49,86 @@ fn moves(receive: Option<u32>, local: Option<Place>, store: Option<Place>, send:
 }
 
 /// Sends from a place.
-pub(super) fn s(peer: u32, place: Place, count: u32) -> Operation {
+pub(in crate::program) fn s(peer: u32, place: Place, count: u32) -> Operation {
     moves(None, Some(place), None, Some(peer), count)
 }
 
 /// Receives to a place.
-pub(super) fn r(peer: u32, place: Place, count: u32) -> Operation {
+pub(in crate::program) fn r(peer: u32, place: Place, count: u32) -> Operation {
     moves(Some(peer), None, Some(place), None, count)
 }
 
 /// Copies.
-pub(super) fn cpy(src: Place, dst: Place, count: u32) -> Operation {
+pub(in crate::program) fn cpy(src: Place, dst: Place, count: u32) -> Operation {
     moves(None, Some(src), Some(dst), None, count)
 }
 
 /// Receives, stores, sends on.
-pub(super) fn rcs(from: u32, place: Place, to: u32, count: u32) -> Operation {
+pub(in crate::program) fn rcs(from: u32, place: Place, to: u32, count: u32) -> Operation {
     moves(Some(from), None, Some(place), Some(to), count)
 }
 
 /// Receives, adds, stores.
-pub(super) fn rrc(from: u32, src: Place, dst: Place, count: u32) -> Operation {
+pub(in crate::program) fn rrc(from: u32, src: Place, dst: Place, count: u32) -> Operation {
     moves(Some(from), Some(src), Some(dst), None, count)
 }
 
 /// Receives, adds, sends on.
-pub(super) fn rrs(from: u32, place: Place, to: u32, count: u32) -> Operation {
+pub(in crate::program) fn rrs(from: u32, place: Place, to: u32, count: u32) -> Operation {
     moves(Some(from), Some(place), None, Some(to), count)
 }
 
 /// Receives, adds, stores, sends on.
-pub(super) fn rrcs(from: u32, place: Place, to: u32, count: u32) -> Operation {
+pub(in crate::program) fn rrcs(from: u32, place: Place, to: u32, count: u32) -> Operation {
     moves(Some(from), Some(place), Some(place), Some(to), count)
 }
 
-pub(super) fn re(src: Place, dst: Place, count: u32) -> Operation {
+pub(in crate::program) fn re(src: Place, dst: Place, count: u32) -> Operation {
     Operation::new(OperationKind::Reduce { sources: vec![src], dst, count })
 }
 
-pub(super) fn nop() -> Operation {
+pub(in crate::program) fn nop() -> Operation {
     Operation::new(OperationKind::Nop)
 }
 
-pub(super) fn put(src: Place, to: &[(u32, Place)], op: MoveOp, count: u32) -> Operation {
+pub(in crate::program) fn put(src: Place, to: &[(u32, Place)], op: MoveOp, count: u32) -> Operation {
     let to = to.iter().map(|&(peer, place)| (rank(peer), place)).collect();
     Operation::new(OperationKind::Put { src, to, op, count })
 }
 
-pub(super) fn get(from: &[(u32, Place)], dst: Place, op: MoveOp, count: u32) -> Operation {
+pub(in crate::program) fn get(from: &[(u32, Place)], dst: Place, op: MoveOp, count: u32) -> Operation {
     let from = from.iter().map(|&(peer, place)| (rank(peer), place)).collect();
     Operation::new(OperationKind::Get { from, dst, op, count })
 }
 
-pub(super) fn signal(peer: u32, counter: u32) -> Operation {
+pub(in crate::program) fn signal(peer: u32, counter: u32) -> Operation {
     Operation::new(OperationKind::Signal { peer: rank(peer), counter })
 }
 
-pub(super) fn wait(counter: u32, value: u64) -> Operation {
+pub(in crate::program) fn wait(counter: u32, value: u64) -> Operation {
     Operation::new(OperationKind::Wait { counter, value, stride: 0 })
 }
 
-pub(super) fn wait_stride(counter: u32, value: u64, stride: u64) -> Operation {
+pub(in crate::program) fn wait_stride(counter: u32, value: u64, stride: u64) -> Operation {
     Operation::new(OperationKind::Wait { counter, value, stride })
 }
 
-pub(super) fn barrier(number: u32, threadblocks: &[u32]) -> Operation {
+pub(in crate::program) fn barrier(number: u32, threadblocks: &[u32]) -> Operation {
     Operation::new(OperationKind::Barrier { barrier: number, threadblocks: threadblocks.to_vec() })
 }
 
-pub(super) fn repeat(times: u32, body: Vec<Operation>) -> Operation {
+pub(in crate::program) fn repeat(times: u32, body: Vec<Operation>) -> Operation {
     Operation::new(OperationKind::Loop { times, body })
 }
 
 /// The same, after an operation of another threadblock.
-pub(super) fn after(mut operation: Operation, threadblock: u32, index: u32) -> Operation {
+pub(in crate::program) fn after(mut operation: Operation, threadblock: u32, index: u32) -> Operation {
     operation.waits_for.push(OperationRef { threadblock, operation: index });
     operation
 }
 
 /// The same on another channel.
-pub(super) fn on(mut operation: Operation, lane: u32) -> Operation {
+pub(in crate::program) fn on(mut operation: Operation, lane: u32) -> Operation {
     if let OperationKind::Move { receive, send, .. } = &mut operation.kind {
         for connection in receive.iter_mut().chain(send) {
             connection.channel = lane;
@@ -138,13 +138,18 @@ pub(super) fn on(mut operation: Operation, lane: u32) -> Operation {
 }
 
 /// The same, and others may wait for it.
-pub(super) fn publish(mut operation: Operation) -> Operation {
+pub(in crate::program) fn publish(mut operation: Operation) -> Operation {
     operation.publishes = true;
     operation
 }
 
 /// A program of threadblocks by rank; each operation gets a line of its own, from 1.
-pub(super) fn program(chunks: u32, fifo_depth: u32, scratch_slots: u32, ranks: Vec<Vec<Vec<Operation>>>) -> Program {
+pub(in crate::program) fn program(
+    chunks: u32,
+    fifo_depth: u32,
+    scratch_slots: u32,
+    ranks: Vec<Vec<Vec<Operation>>>,
+) -> Program {
     fn number(operations: &mut [Operation], line: &mut u32) {
         for operation in operations {
             *line += 1;
@@ -173,7 +178,7 @@ pub(super) fn program(chunks: u32, fifo_depth: u32, scratch_slots: u32, ranks: V
 }
 
 /// Verifies, and gives the answer with the codes of all errors, each once, and of all warnings.
-pub(super) fn verdict(claim: &Claim, program: &Program) -> (Answer, Vec<&'static str>) {
+pub(in crate::program) fn verdict(claim: &Claim, program: &Program) -> (Answer, Vec<&'static str>) {
     let outcome = located(claim, program).outcome;
     let mut codes: Vec<_> = outcome.findings.iter().map(|finding| finding.code).collect();
     codes.sort_unstable();
@@ -181,18 +186,18 @@ pub(super) fn verdict(claim: &Claim, program: &Program) -> (Answer, Vec<&'static
     (outcome.answer(), codes)
 }
 
-pub(super) fn located(claim: &Claim, program: &Program) -> ProgramOutcome {
+pub(in crate::program) fn located(claim: &Claim, program: &Program) -> ProgramOutcome {
     verify_program_located(claim.clone(), program.clone(), &ProgramOptions::default())
 }
 
 /// The detail of a check.
-pub(super) fn detail(claim: &Claim, program: &Program, name: &str) -> String {
+pub(in crate::program) fn detail(claim: &Claim, program: &Program, name: &str) -> String {
     let outcome = located(claim, program).outcome;
     outcome.checks.iter().find(|check| check.name == name).map(|check| check.detail.clone()).unwrap_or_default()
 }
 
 /// The fused ring AllReduce in place: each rank sends once, then only receives and sends at once.
-pub(super) fn ring(n: u32, depth: u32) -> Program {
+pub(in crate::program) fn ring(n: u32, depth: u32) -> Program {
     let blocks = |me: u32| {
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let chunk = |turn: u32| o((me + 2 * n - turn) % n);
