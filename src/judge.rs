@@ -12,8 +12,7 @@ use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
-use rondo_verify::program::certificate::{CertificateLimits, certificate};
-use rondo_verify::program::{Location, ProgramOptions, same_transfers, second_opinion, verify_program_located};
+use rondo_verify::program::{Location, program_certificate, same_transfers, verify_program_located};
 use rondo_verify::{About, Answer, Check, Claim, Verified};
 
 use crate::pipeline::{Loaded, Proof};
@@ -279,6 +278,14 @@ pub fn schedule_certificate(problem: &Problem, schedule: &Schedule, proof: &Proo
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// The proofs about a program, as SMT-LIB 2.
+fn certificate_of(claim: &Claim, program: &Program, options: &JudgeOptions<'_>) -> Result<String, Box<Diagnostic>> {
+    let mut text = Vec::new();
+    program_certificate(claim, program, &options.proof.program_options(), &mut text)
+        .map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// How the claimed price differs from the true one.
 fn claimed_price(claimed: &json::Claimed, price: &rondo_verify::Price) -> Option<String> {
     if let Some(time) = &claimed.time
@@ -426,28 +433,15 @@ fn judge_program(
                 }
             },
         };
-        let located = verify_program_located(claim, program.clone(), &ProgramOptions::default());
+        let located = verify_program_located(claim, program.clone(), &options.proof.program_options());
         judgement.verdict = worse(judgement.verdict, verdict(located.outcome.answer()));
         judgement.checks.extend(located.outcome.checks);
-        if let Some(verified) = &located.outcome.verified
+        if let Some(verified) = located.outcome.verified.as_ref().filter(|_| options.certificate)
             && let About::Claim(claim) = verified.about()
         {
-            if options.proof.smt {
-                let (checks, findings) = second_opinion(claim, verified.value());
-                if checks.iter().any(|check| check.decides && check.answer == Answer::Unknown) {
-                    judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
-                }
-                let finished = checks.iter().all(|check| check.answer == Answer::Proved);
-                if options.proof.require_smt && !finished {
-                    judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
-                }
-                judgement.checks.extend(checks);
-                judgement.findings.extend(findings);
-            }
-            if options.certificate {
-                let about = format!("{name}: {}", in_words(&claim.collective));
-                let certificate = certificate(claim, verified.value(), &CertificateLimits::FILE);
-                judgement.certificates.push(certificate.to_text(&about));
+            match certificate_of(claim, verified.value(), options) {
+                Ok(text) => judgement.certificates.push(text),
+                Err(finding) => judgement.findings.push(*finding),
             }
         }
         if let (Some((plan, wanted)), Some(program)) = (options.against_plan, &located.outcome.verified) {

@@ -13,6 +13,7 @@ use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use rondo_verify::bound::{Bound, bound_at};
+use rondo_verify::program::{ProgramOptions, ProgramSmtOptions};
 use rondo_verify::{Answer, Check, Options, Outcome, Price, SmtMode, Verified, smt::SmtOptions};
 
 /// A job file with its topology built.
@@ -77,12 +78,15 @@ pub struct Proof {
     pub smt_ranks: usize,
     /// Z3's resource limit for each query; 0 means none.
     pub smt_budget: u32,
+    /// Most events of a program, unrolled, that it covers.
+    pub smt_events: usize,
 }
 
 impl Default for Proof {
     fn default() -> Self {
         let SmtOptions { max_ranks, rlimit, .. } = SmtOptions::default();
-        Self { smt: true, require_smt: false, smt_ranks: max_ranks, smt_budget: rlimit }
+        let ProgramSmtOptions { max_events, .. } = ProgramSmtOptions::default();
+        Self { smt: true, require_smt: false, smt_ranks: max_ranks, smt_budget: rlimit, smt_events: max_events }
     }
 }
 
@@ -95,21 +99,35 @@ impl Proof {
             require_smt: job.compile.require_smt,
             smt_ranks: usize::try_from(job.compile.smt_ranks).unwrap_or(usize::MAX),
             smt_budget: u32::try_from(job.compile.smt_budget).unwrap_or(u32::MAX),
+            ..Self::default()
         }
     }
 
     /// As the verifier's options.
     #[must_use]
     pub fn options(&self) -> Options {
-        let smt = match (self.require_smt, self.smt) {
+        Options {
+            smt: self.mode(),
+            smt_options: SmtOptions { max_ranks: self.smt_ranks, rlimit: self.smt_budget, ..SmtOptions::default() },
+            ..Options::default()
+        }
+    }
+
+    /// As the verifier's options for programs.
+    #[must_use]
+    pub fn program_options(&self) -> ProgramOptions {
+        let defaults = ProgramSmtOptions::default();
+        // Conflicts grow with events.
+        let max_conflicts = defaults.max_conflicts.max(self.smt_events.saturating_mul(2));
+        let smt_options = ProgramSmtOptions { max_events: self.smt_events, max_conflicts, ..defaults };
+        ProgramOptions { smt: self.mode(), smt_options, ..ProgramOptions::default() }
+    }
+
+    const fn mode(&self) -> SmtMode {
+        match (self.require_smt, self.smt) {
             (true, _) => SmtMode::Required,
             (false, true) => SmtMode::Auto,
             (false, false) => SmtMode::Off,
-        };
-        Options {
-            smt,
-            smt_options: SmtOptions { max_ranks: self.smt_ranks, rlimit: self.smt_budget, ..SmtOptions::default() },
-            ..Options::default()
         }
     }
 }

@@ -537,10 +537,12 @@ fn certificates_are_written_for_what_is_verified() {
     let corpus = "tests/corpus/msccl-xml/rccl-allreduce_1step_mccl_4_2_2048_LL.xml";
     rondo(&["verify", corpus, "--certificate", path]).expect(0);
     let text = std::fs::read_to_string(&proof).unwrap();
-    // Deadlock with whole and with split messages, races, result.
+    // Deadlock with whole and with split messages, races in several parts, result.
     let answers: Vec<&str> = text.lines().filter(|line| line.starts_with("(set-info :status")).collect();
-    assert_eq!(answers.len(), 4, "{answers:?}");
-    assert_eq!(text.matches("(check-sat)").count(), 4);
+    assert!(4 <= answers.len(), "{answers:?}");
+    assert!(answers[..2].iter().all(|answer| answer.ends_with(" sat)")), "{answers:?}");
+    assert!(answers[2..].iter().all(|answer| answer.ends_with(" unsat)")), "{answers:?}");
+    assert_eq!(text.matches("(check-sat)").count(), answers.len());
     rondo(&["compile", "examples/ring8/job.toml", "--certificate", path]).expect(0);
     assert!(std::fs::read_to_string(&proof).unwrap().contains("(check-sat)"));
     // None for what is wrong, and nothing is left behind.

@@ -154,6 +154,11 @@ pub struct ProofArguments {
     /// [default: the job's, or 256]
     #[arg(long, value_name = "RANKS", help_heading = "Proof")]
     pub smt_ranks: Option<usize>,
+
+    /// Most events for which the SMT proof covers a program (MSCCL XML): instructions unrolled, messages a slot each
+    /// [default: 10000]
+    #[arg(long, value_name = "EVENTS", help_heading = "Proof")]
+    pub smt_events: Option<usize>,
 }
 
 /// Arguments of `compile`.

@@ -30,6 +30,7 @@ pub fn proof_of(proof: Proof, arguments: &ProofArguments) -> Proof {
         smt: !arguments.no_smt,
         require_smt: !arguments.no_smt && (proof.require_smt || arguments.require_smt),
         smt_ranks: arguments.smt_ranks.unwrap_or(proof.smt_ranks),
+        smt_events: arguments.smt_events.unwrap_or(proof.smt_events),
         ..proof
     }
 }

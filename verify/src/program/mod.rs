@@ -34,11 +34,9 @@
 //! dependencies and barriers are indices in [`rondo_ir::program::RankProgram::threadblocks`].
 
 mod atoms;
-pub mod certificate;
 mod codes;
 mod flat;
 mod form;
-mod opinion;
 mod order;
 mod race;
 mod report;
@@ -52,7 +50,6 @@ use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::program::Program;
 
 pub use codes::CODES;
-pub use opinion::second_opinion;
 pub(crate) use report::Findings;
 pub use report::{Location, ProgramFinding};
 pub use smt::{ProgramCertificate, ProgramSmtOptions, program_certificate};

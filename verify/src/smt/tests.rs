@@ -284,6 +284,7 @@ fn a_certificate_says_all_that_another_solver_needs() {
          (assert (or false\n  \
            (not (= t4 due1))\n  \
            (not (= t5 due0))))\n\
+         (set-info :status unsat)\n\
          (check-sat)\n\
          (pop 1)\n"
     );

@@ -349,117 +349,89 @@ pub struct ProgramCertificate {
 }
 
 /// Writes the questions of the second opinion as SMT-LIB 2 text, one `(push 1) … (check-sat) (pop 1)` each, for any other
-/// solver to check; a reading of the file after the other. Before each `check-sat`, `(set-info :status …)` says what the answer
-/// must be. Needs no solver, and works without the feature `smt`.
+/// solver to check. Before each `check-sat`, `(set-info :status …)` says what the answer must be. Needs no solver, and works
+/// without the feature `smt`.
 ///
 /// # Errors
-/// [`CertificateError`]: the writer fails, or the program is not well formed.
+/// [`CertificateError`]: the writer fails, or the program is not well formed or has too many events.
 pub fn program_certificate(
-    claims: &[Claim],
+    claim: &Claim,
     program: &Program,
     options: &ProgramOptions,
     out: &mut dyn io::Write,
 ) -> Result<ProgramCertificate, CertificateError> {
-    let mut certificate = ProgramCertificate { queries: 0, left_out: Vec::new() };
-    let mut body = Vec::new();
-    for claim in claims {
-        section(claim, program, options, &mut body, &mut certificate)?;
+    let mut findings = Findings::new(1);
+    if let Err(stop) = form::check(claim, program, options, &mut findings) {
+        let first = findings.finish().into_iter().next().map(|finding| finding.diagnostic.message);
+        let reason = match stop {
+            form::Stop::TooLarge(why) => why,
+            form::Stop::Refuted => first.unwrap_or_else(|| "the program is not well formed".to_owned()),
+        };
+        return Err(CertificateError::Refused { reason });
     }
+    let depth = options.fifo_depth.unwrap_or(program.fifo_depth);
+    let mut body = Vec::new();
+    let certificate = Second::new(claim, program, depth, options.smt_options, Defect::None)
+        .map_err(|reason| CertificateError::Refused { reason })?
+        .write(&mut body)?;
+    let ProgramCertificate { queries, left_out } = &certificate;
     let name: String = program.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    writeln!(out, "; program {name}, as {}, FIFO depth {depth}: {queries} queries", claim.collective)?;
+    writeln!(out, "; each check-sat must answer what :status says before it")?;
+    writeln!(out, "; no deadlock: eN is the time of event N; a model is a run of all events: sat")?;
+    writeln!(out, "; no race: two conflicting accesses happen at once: unsat")?;
     writeln!(
         out,
-        "; Certificate of the program {name}: {} queries. Each check-sat must answer as the :status",
-        certificate.queries
+        "; completes: x_P_S is input slot S of rank P, tN a sum (max, min: an or) of two terms; an output place"
     )?;
-    writeln!(out, "; before it says. Solvers need to be told to keep what push saves (cvc5: --incremental).")?;
-    writeln!(out, ";")?;
-    writeln!(
-        out,
-        "; no deadlock: e_N is the time of event N; a model is a run, so the answer is sat (deadlock: unsat)."
-    )?;
-    writeln!(out, "; no race: some two conflicting accesses happen at once; the answer is unsat (race: sat).")?;
-    writeln!(
-        out,
-        "; completes: x_P_S is input slot S of rank P, every t a sum (max, min: an or) of two terms; some output place is"
-    )?;
-    writeln!(out, "; not what it must be; the answer is unsat (wrong: sat).")?;
-    for left_out in &certificate.left_out {
-        writeln!(out, "; LEFT OUT: {left_out}")?;
+    writeln!(out, "; holds something else than it must: unsat")?;
+    for reason in left_out {
+        writeln!(out, "; left out: {reason}")?;
     }
     writeln!(out, "(set-logic QF_LIA)")?;
     out.write_all(&body)?;
     Ok(certificate)
 }
 
-/// The queries of one reading.
-fn section(
-    claim: &Claim,
-    program: &Program,
-    options: &ProgramOptions,
-    out: &mut dyn io::Write,
-    certificate: &mut ProgramCertificate,
-) -> Result<(), CertificateError> {
-    let mut findings = Findings::new(1);
-    let broken = match form::check(claim, program, options, &mut findings) {
-        Ok(_) => None,
-        Err(form::Stop::TooLarge(why)) => Some(why),
-        Err(form::Stop::Refuted) => {
-            let first = findings.finish().into_iter().next();
-            Some(first.map_or_else(|| "the program is not well formed".to_owned(), |f| f.diagnostic.message))
+impl Second<'_> {
+    /// Writes all queries.
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<ProgramCertificate> {
+        let mut certificate = ProgramCertificate { queries: 0, left_out: Vec::new() };
+        let mut order_query = |out: &mut dyn io::Write, query: &OrderQuery, events: &Events<'_>| -> io::Result<()> {
+            let status = if query.expected { "sat" } else { "unsat" };
+            writeln!(out, "; query {}: {}", certificate.queries, query.title)?;
+            writeln!(out, "(push 1)\n{}(set-info :status {status})\n(check-sat)\n(pop 1)", query.text(events))?;
+            certificate.queries += 1;
+            Ok(())
+        };
+        for (query, events) in self.deadlock_queries() {
+            order_query(out, &query, events)?;
         }
-    };
-    if let Some(reason) = broken {
-        return Err(CertificateError::Refused { reason });
-    }
-    writeln!(out, "\n; == {}", claim.collective)?;
-    let depth = options.fifo_depth.unwrap_or(program.fifo_depth);
-    let second = match Second::new(claim, program, depth, options.smt_options, Defect::None) {
-        Ok(second) => second,
-        Err(reason) => {
-            writeln!(out, "; left out: {reason}")?;
-            certificate.left_out.push(format!("{}: everything: {reason}", claim.collective));
-            return Ok(());
-        }
-    };
-    let mut order_query = |out: &mut dyn io::Write, query: &OrderQuery, events: &Events<'_>| -> io::Result<()> {
-        let status = if query.expected { "sat" } else { "unsat" };
-        writeln!(out, "; query {}: {}, FIFO depth {depth}", certificate.queries, query.title)?;
-        writeln!(out, "(push 1)\n{}(set-info :status {status})\n(check-sat)\n(pop 1)", query.text(events))?;
-        certificate.queries += 1;
-        Ok(())
-    };
-    for (query, events) in second.deadlock_queries() {
-        order_query(out, &query, events)?;
-    }
-    let mut left_out = Vec::new();
-    let mut races = false;
-    match second.race_queries() {
-        Err(reason) => left_out.push(format!("races: {reason}")),
-        Ok((queries, _)) => {
-            for query in queries.slices.iter().chain(&queries.rest) {
-                order_query(out, query, &second.split)?;
-                races |= query.expected;
+        let mut races = false;
+        match self.race_queries() {
+            Err(reason) => certificate.left_out.push(format!("races: {reason}")),
+            Ok((queries, _)) => {
+                for query in queries.slices.iter().chain(&queries.rest) {
+                    order_query(out, query, &self.split)?;
+                    races |= query.expected;
+                }
             }
         }
-    }
-    let run = if second.run.len() == second.split.list.len() && !races {
-        Symbolic::run(&second.split, &second.run, second.layout, Defect::None).and_then(Symbolic::queries)
-    } else {
-        Err("runs differ or do not finish".to_owned())
-    };
-    match run {
-        Err(reason) => left_out.push(format!("completes: {reason}")),
-        Ok(queries) => {
-            for query in queries {
-                let wrong = query.checks.iter().any(|check| query.difference(check).is_some());
-                smt::write_query(out, certificate.queries, &query, wrong)?;
-                certificate.queries += 1;
+        let results = if races || self.run.len() != self.split.list.len() {
+            Err("runs differ or do not finish".to_owned())
+        } else {
+            Symbolic::run(&self.split, &self.run, self.layout, self.defect).and_then(Symbolic::queries)
+        };
+        match results {
+            Err(reason) => certificate.left_out.push(format!("completes: {reason}")),
+            Ok(queries) => {
+                for query in queries {
+                    let wrong = query.checks.iter().any(|check| query.difference(check).is_some());
+                    smt::write_query(out, certificate.queries, &query, wrong)?;
+                    certificate.queries += 1;
+                }
             }
         }
+        Ok(certificate)
     }
-    for reason in left_out {
-        writeln!(out, "; left out: {reason}")?;
-        certificate.left_out.push(format!("{}: {reason}", claim.collective));
-    }
-    Ok(())
 }

@@ -137,8 +137,7 @@ fn what_is_too_large_is_not_asked() {
 
 fn certified(claim: &Claim, program: &Program) -> (usize, String) {
     let mut out = Vec::new();
-    let certificate =
-        program_certificate(std::slice::from_ref(claim), program, &ProgramOptions::default(), &mut out).unwrap();
+    let certificate = program_certificate(claim, program, &ProgramOptions::default(), &mut out).unwrap();
     (certificate.queries, String::from_utf8(out).unwrap())
 }
 
@@ -168,6 +167,6 @@ fn certificates_say_what_each_answer_must_be() {
 
     let mut malformed = exchange();
     malformed.ranks[0].threadblocks[0].operations.pop();
-    let refused = program_certificate(&[all_reduce(2, 1)], &malformed, &ProgramOptions::default(), &mut Vec::new());
+    let refused = program_certificate(&all_reduce(2, 1), &malformed, &ProgramOptions::default(), &mut Vec::new());
     assert!(matches!(refused, Err(CertificateError::Refused { .. })));
 }
