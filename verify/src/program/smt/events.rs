@@ -146,27 +146,44 @@ impl<'a> Events<'a> {
         Ok(reader.events)
     }
 
-    /// A run, as a list of events, that may leave `hold` out; `room`: with the room of FIFOs.
-    pub(super) fn run(&self, room: bool, hold: Option<u32>) -> Vec<u32> {
+    /// A run, as a list of events, that leaves out `hold` and what comes after; `room`: with the room of FIFOs.
+    pub(super) fn run(&self, room: bool, hold: &[u32]) -> Vec<u32> {
+        self.go_on(room, &[], hold)
+    }
+
+    /// Goes on without regard to room where these events have happened.
+    pub(super) fn run_after(&self, done: &[bool]) -> Vec<u32> {
+        self.go_on(false, done, &[])
+    }
+
+    fn go_on(&self, room: bool, done: &[bool], hold: &[u32]) -> Vec<u32> {
         let count = self.list.len();
+        let is_done = |event: u32| done.get(event as usize).copied().unwrap_or(false);
         let mut missing = vec![0_u32; count];
         let mut after: Vec<Vec<u32>> = vec![Vec::new(); count];
         for &(a, b) in self.orders.iter().chain(if room { self.room.as_slice() } else { &[] }) {
-            after[a as usize].push(b);
-            missing[b as usize] += 1;
+            if !is_done(a) {
+                after[a as usize].push(b);
+                missing[b as usize] += 1;
+            }
         }
         let mut left: Vec<u64> = self.choices.iter().map(|choice| choice.needed).collect();
-        let mut of_signal: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for (number, choice) in (0_u32..).zip(&self.choices) {
-            missing[choice.wait as usize] += 1;
-            for &signal in &choice.signals {
+        let mut of_signal: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (number, choice) in self.choices.iter().enumerate() {
+            let given = choice.signals.iter().filter(|&&signal| is_done(signal)).count() as u64;
+            left[number] = left[number].saturating_sub(given);
+            if left[number] != 0 {
+                missing[choice.wait as usize] += 1;
+            }
+            for &signal in choice.signals.iter().filter(|&&signal| !is_done(signal)) {
                 of_signal.entry(signal).or_default().push(number);
             }
         }
-        let mut ready: VecDeque<u32> = (0..number32(count)).filter(|&event| missing[event as usize] == 0).collect();
+        let mut ready: VecDeque<u32> =
+            (0..number32(count)).filter(|&event| missing[event as usize] == 0 && !is_done(event)).collect();
         let mut order = Vec::with_capacity(count);
         while let Some(event) = ready.pop_front() {
-            if hold == Some(event) {
+            if hold.contains(&event) {
                 continue;
             }
             order.push(event);
@@ -179,12 +196,11 @@ impl<'a> Events<'a> {
             for &next in &after[event as usize] {
                 done(next, &mut ready);
             }
-            for &choice in of_signal.get(&event).map_or(&[] as &[u32], Vec::as_slice) {
-                let left = &mut left[choice as usize];
-                if *left == 1 {
-                    done(self.choices[choice as usize].wait, &mut ready);
+            for &choice in of_signal.get(&event).map_or(&[] as &[usize], Vec::as_slice) {
+                if left[choice] == 1 {
+                    done(self.choices[choice].wait, &mut ready);
                 }
-                *left = left.saturating_sub(1);
+                left[choice] = left[choice].saturating_sub(1);
             }
         }
         order

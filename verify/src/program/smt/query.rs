@@ -1,4 +1,9 @@
 //! Questions about order, as SMT-LIB 2: one integer for each event, its time.
+//!
+//! Solvers are slow to find times for thousands of events, or the few orders among them that contradict each other, and
+//! fast to check them. So a question comes with a hint where the graph has one: times, which only make it harder to
+//! answer `sat`, or a part of the orders, which only makes it harder to answer `unsat`. A wrong hint can
+//! cost the answer, but not make it wrong. Where signals are chosen there is no hint for `unsat`.
 
 use std::fmt::Write as _;
 
@@ -13,6 +18,8 @@ pub(super) struct OrderQuery {
     pub(super) orders: Vec<(u32, u32)>,
     pub(super) choices: Vec<Choice>,
     pub(super) pairs: Vec<(u32, u32)>,
+    /// Times of events, as a hint.
+    pub(super) times: Vec<(u32, u32)>,
 }
 
 impl OrderQuery {
@@ -20,7 +27,8 @@ impl OrderQuery {
     pub(super) fn events(&self) -> Vec<u32> {
         let ends = self.orders.iter().chain(&self.pairs).flat_map(|&(a, b)| [a, b]);
         let chosen = self.choices.iter().flat_map(|choice| choice.signals.iter().copied().chain([choice.wait]));
-        let mut events: Vec<u32> = ends.chain(chosen).collect();
+        let timed = self.times.iter().map(|&(event, _)| event);
+        let mut events: Vec<u32> = ends.chain(chosen).chain(timed).collect();
         events.sort_unstable();
         events.dedup();
         events
@@ -29,7 +37,7 @@ impl OrderQuery {
     /// How many assertions [`Self::text`] makes.
     pub(super) fn assertions(&self) -> usize {
         let of_choices: usize = self.choices.iter().map(|choice| choice.signals.len() + 1).sum();
-        self.orders.len() + of_choices + usize::from(!self.pairs.is_empty())
+        self.orders.len() + self.times.len() + of_choices + usize::from(!self.pairs.is_empty())
     }
 
     /// Declarations and assertions.
@@ -46,6 +54,9 @@ impl OrderQuery {
         }
         for &(a, b) in &self.orders {
             writeln!(out, "(assert (< e{a} e{b}))")?;
+        }
+        for (event, time) in &self.times {
+            writeln!(out, "(assert (= e{event} {time}))")?;
         }
         for (number, choice) in self.choices.iter().enumerate() {
             let Choice { wait, signals, needed } = choice;
@@ -72,14 +83,52 @@ impl OrderQuery {
 
 /// Asks for a run of all events; for a deadlock there is none.
 pub(super) fn finishes(title: String, events: &Events<'_>) -> OrderQuery {
-    let mut orders = events.orders.clone();
-    orders.extend_from_slice(&events.room);
+    let run = events.run(true, &[]);
+    let all = || events.orders.iter().chain(&events.room).copied();
+    let expected = run.len() == events.list.len();
+    let cycle = if expected || !events.choices.is_empty() { None } else { cycle(events, all(), &run) };
     OrderQuery {
         title,
-        expected: events.run(true, None).len() == events.list.len(),
-        orders,
+        expected,
+        orders: cycle.unwrap_or_else(|| all().collect()),
         choices: events.choices.clone(),
         pairs: Vec::new(),
+        times: if expected { in_order(run) } else { Vec::new() },
+    }
+}
+
+/// Each event at the time at which it stands in the run.
+fn in_order(run: Vec<u32>) -> Vec<(u32, u32)> {
+    let mut times: Vec<(u32, u32)> = run.into_iter().zip(0..).collect();
+    times.sort_unstable();
+    times
+}
+
+/// Orders that go round in a circle, among events that never run.
+fn cycle(events: &Events<'_>, orders: impl Iterator<Item = (u32, u32)>, run: &[u32]) -> Option<Vec<(u32, u32)>> {
+    let mut runs = vec![false; events.list.len()];
+    for &event in run {
+        runs[event as usize] = true;
+    }
+    // What never runs has something before it that never runs.
+    let mut before: Vec<Option<u32>> = vec![None; events.list.len()];
+    for (a, b) in orders.filter(|&(a, _)| !runs[a as usize]) {
+        before[b as usize] = Some(a);
+    }
+    let mut at = number32(runs.iter().position(|runs| !runs)?);
+    let mut met = vec![false; events.list.len()];
+    while !std::mem::replace(&mut met[at as usize], true) {
+        at = before[at as usize]?;
+    }
+    let first = at;
+    let mut circle = Vec::new();
+    loop {
+        let earlier = before[at as usize]?;
+        circle.push((earlier, at));
+        at = earlier;
+        if at == first {
+            return Some(circle);
+        }
     }
 }
 
@@ -90,7 +139,8 @@ const SLICE: usize = 64;
 ///
 /// Where a chain of orders leads from one to the other, few of all orders suffice to prove that it cannot, and leaving
 /// orders out only allows more; so pairs are gathered into small queries with the orders on the shortest chain of each.
-/// A chain is only a hint: the solver decides. Pairs without one are asked about last, together, with all orders there are.
+/// A chain is only a hint: the solver decides. Pairs without one are asked about last: the first that races with the times of
+/// a run in which both happen at once, or, if signals are chosen and none does, all of them with all orders there are.
 pub(super) struct RaceQueries {
     pub(super) slices: Vec<OrderQuery>,
     pub(super) rest: Option<OrderQuery>,
@@ -122,6 +172,7 @@ pub(super) fn races(events: &Events<'_>, conflicts: &[(u32, u32, u32)], run: &[u
                 orders: Vec::new(),
                 choices: Vec::new(),
                 pairs: Vec::new(),
+                times: Vec::new(),
             });
         }
         if let Some(slice) = slices.last_mut() {
@@ -133,21 +184,43 @@ pub(super) fn races(events: &Events<'_>, conflicts: &[(u32, u32, u32)], run: &[u
         slice.orders.sort_unstable();
         slice.orders.dedup();
     }
-    let rest = (!open.is_empty()).then(|| OrderQuery {
-        title: "races, pairs that no chain of orders connects".to_owned(),
-        expected: open.iter().any(|&pair| can_race(events, pair)),
+    let racing = open.iter().copied().find_map(|pair| Some((pair, at_once(events, pair)?)));
+    let rest = |title: &str, pairs, times: Vec<(u32, u32)>| OrderQuery {
+        title: title.to_owned(),
+        expected: !times.is_empty(),
         orders: events.orders.clone(),
         choices: events.choices.clone(),
-        pairs: open,
-    });
+        pairs,
+        times,
+    };
+    let rest = match racing {
+        Some((pair, times)) => Some(rest("a race", vec![pair], times)),
+        None if open.is_empty() => None,
+        None => Some(rest("races, pairs that no chain of orders connects", open, Vec::new())),
+    };
     RaceQueries { slices, rest }
 }
 
-/// Whether two events that no chain of orders connects can happen in either order.
-pub(super) fn can_race(events: &Events<'_>, (a, b): (u32, u32)) -> bool {
-    // Nothing but chains orders anything, unless there are choices. Then a run that holds one back may show the other.
-    let precedes = |early: u32, late: u32| events.run(false, Some(late)).contains(&early);
-    events.choices.is_empty() || (precedes(a, b) && precedes(b, a))
+/// Times of a run in which both events happen at once, if there is one.
+fn at_once(events: &Events<'_>, (a, b): (u32, u32)) -> Option<Vec<(u32, u32)>> {
+    // Hold both back until nothing else can run. If each can run then, they can at once.
+    let without = events.run(false, &[a, b]);
+    for (event, other) in [(a, b), (b, a)] {
+        if !events.run(false, &[other]).contains(&event) {
+            return None;
+        }
+    }
+    let mut done = vec![false; events.list.len()];
+    for &event in without.iter().chain([&a, &b]) {
+        done[event as usize] = true;
+    }
+    let mut times: Vec<(u32, u32)> = without.into_iter().zip(0..).collect();
+    let now = number32(times.len());
+    times.extend([(a, now), (b, now)]);
+    let late: Vec<u32> = events.run_after(&done);
+    times.extend(late.into_iter().zip(now + 1..));
+    times.sort_unstable();
+    (times.len() == events.list.len()).then_some(times)
 }
 
 struct Search<'a> {

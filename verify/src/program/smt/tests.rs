@@ -133,6 +133,13 @@ fn what_is_too_large_is_not_asked() {
     }
     let (checks, _) = asked(&all_reduce(2, 1), &exchange(), Defect::None, &small(6, 1));
     assert_eq!(answer(&checks, "smt-no-race"), Answer::Unknown);
+    // With choices the solver has to search, which has a limit of its own.
+    let (claim, program) = chosen(300, true);
+    let mut options = auto();
+    options.smt_options.max_chosen_events = 600;
+    let (checks, codes) = asked(&claim, &program, Defect::None, &options);
+    assert_eq!([answer(&checks, "smt-no-race"), answer(&checks, "no-race")], [Answer::Unknown; 2], "{checks:#?}");
+    assert!(codes.contains(&"V121"), "{codes:?}");
 }
 
 fn certified(claim: &Claim, program: &Program) -> (usize, String) {
