@@ -9,6 +9,7 @@ use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
 use rondo_compiler::front::job::{self, Job};
 use rondo_compiler::topology;
+use rondo_ir::collective::{Collective, CollectiveKind};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
@@ -241,13 +242,25 @@ pub fn finish(
     candidates: Vec<CandidateReport>,
     proof: &Proof,
 ) -> Result<Compiled, Failure> {
-    let (plan, checks, findings) = judge(problem, schedule, proof)?;
+    let (plan, checks, mut findings) = judge(problem, schedule, proof)?;
+    findings.extend(problem.groups().iter().filter_map(|group| remainder(group.collective())));
     let undecided = |finding: Diagnostic| Failure::Undecided { checks: checks.clone(), findings: vec![finding] };
     let (cost, price) = priced(problem, plan.value()).map_err(undecided)?;
     let bound = bound_at(problem, &plan.value().chunks).map_err(|error| {
         undecided(Diagnostic::error("X006", format!("there is a schedule, but no lower bound: {error}")))
     })?;
     Ok(Compiled { plan, checks, findings, candidates, cost, price, bound })
+}
+
+/// Elements that an all_to_all leaves where they are, because its blocks are equal.
+fn remainder(collective: &Collective) -> Option<Diagnostic> {
+    let left = collective.elements() % u64::from(collective.ranks());
+    (matches!(collective.kind(), CollectiveKind::AllToAll { matrix: None }) && left != 0).then(|| {
+        let message = format!("{left} of {} elements are not sent", collective.elements());
+        Diagnostic::warning("X021", message)
+            .note(format!("the blocks of an all_to_all among {} ranks are equal, as in nccl-tests", collective.ranks()))
+            .help("choose a size that the ranks divide, or give a size matrix")
+    })
 }
 
 /// The price of a verified schedule by both evaluators.

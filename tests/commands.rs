@@ -261,6 +261,7 @@ fn calibration_finds_the_parameters_that_made_the_table() {
     assert_eq!(report["residuals"].as_array().unwrap().len(), 18);
     let text = rondo(&["cost", job, "--calibrate", file]).expect(0).stdout;
     assert!(text.contains("start-up") && text.contains("residual"), "{text}");
+    assert!(text.contains("startup = \"5000 ns\"") && text.contains("bandwidth = \"20000 MB/s\""), "{text}");
     rondo(&["cost", job, "--calibrate", job]).expect(2);
     rondo(&["cost", job, "--calibrate", "/no/such/table"]).expect(2).says("/no/such/table");
 }
@@ -555,4 +556,24 @@ fn certificates_are_written_for_what_is_verified() {
     rondo_with(&["verify", "-", "--certificate", path], wrong.as_bytes()).expect(1).says("X020");
     assert!(!proof.exists());
     rondo(&["compile", "examples/size-range/job.toml", "--certificate", path]).expect(2).says("no one certificate");
+}
+
+#[test]
+fn an_all_to_all_says_what_it_leaves_out() {
+    let job = |elements: u32| {
+        format!(
+            "[topology]\nkind = \"switch\"\nnodes = 3\nbandwidth = \"25 GB/s\"\nlatency = \"1 us\"\n\n[collective]\n\
+             kind = \"all_to_all\"\nbuffer_size = \"{} B\"\n",
+            4 * elements
+        )
+    };
+    let report = json(&rondo_with(&["compile", "-", "--output-format", "json"], job(11).as_bytes()).expect(0).stdout);
+    let finding = &report["findings"][0];
+    assert_eq!(
+        (finding["code"].as_str(), finding["message"].as_str()),
+        (Some("X021"), Some("2 of 11 elements are not sent"))
+    );
+    rondo_with(&["compile", "-"], job(11).as_bytes()).expect(0).says("2 of 11 elements are not sent");
+    let even = rondo_with(&["compile", "-"], job(12).as_bytes()).expect(0);
+    assert!(!even.stderr.contains("X021"), "{}", even.stderr);
 }

@@ -243,6 +243,12 @@ const CODES: &[CodeEntry] = &[
         explanation: "A certificate holds the queries of a proof as SMT-LIB 2, for another solver. Only a file that is verified has one, and \
                       only up to a size that a solver can bear; the message says what stands against it. MSCCL++ plans have none yet.",
     },
+    CodeEntry {
+        code: "X021",
+        title: "elements that an all_to_all leaves out",
+        explanation: "Every pair of an all_to_all exchanges a block of ⌊elements/ranks⌋ elements, as in nccl-tests; what remains stays where it is. \
+                      Choose a size that the ranks divide, or give the size of each block with a size matrix.",
+    },
 ];
 
 /// Every code of every crate, sorted, as `rondo explain` lists them.

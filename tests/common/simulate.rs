@@ -16,6 +16,7 @@ pub enum Simulated {
 
 type Sum = BTreeMap<(usize, usize), u64>;
 
+#[derive(Clone)]
 struct Step {
     kind: String,
     src: (char, usize),
@@ -25,6 +26,7 @@ struct Step {
     publishes: bool,
 }
 
+#[derive(Clone)]
 struct Block {
     send: Option<usize>,
     recv: Option<usize>,
@@ -33,6 +35,7 @@ struct Block {
 }
 
 /// A file.
+#[derive(Clone)]
 pub struct Machine {
     collective: String,
     in_place: bool,
@@ -89,6 +92,133 @@ impl Machine {
             }
         }
         machine.ok_or_else(|| "no algo".to_owned())
+    }
+
+    /// The same with one message a chunk, as runtimes cut large messages.
+    pub fn split(&self) -> Self {
+        let mut machine = self.clone();
+        for rank in &mut machine.ranks {
+            // Where each instruction ends among the pieces.
+            let ends: Vec<Vec<usize>> = rank
+                .iter()
+                .map(|block| {
+                    let mut end = 0;
+                    let pieces = |step: &Step| if moves(&step.kind) { step.count.max(1) } else { 1 };
+                    block
+                        .steps
+                        .iter()
+                        .map(|step| {
+                            end += pieces(step);
+                            end - 1
+                        })
+                        .collect()
+                })
+                .collect();
+            for block in rank {
+                let mut steps = Vec::new();
+                for step in &block.steps {
+                    let after = step.after.map(|(other, index)| {
+                        (other, ends.get(other).and_then(|ends| ends.get(index)).copied().unwrap_or(usize::MAX))
+                    });
+                    if !moves(&step.kind) || step.count < 2 {
+                        steps.push(Step { after, ..step.clone() });
+                        continue;
+                    }
+                    for piece in 0..step.count {
+                        steps.push(Step {
+                            src: (step.src.0, step.src.1 + piece),
+                            dst: (step.dst.0, step.dst.1 + piece),
+                            count: 1,
+                            after: after.filter(|_| piece == 0),
+                            publishes: step.publishes && piece + 1 == step.count,
+                            ..step.clone()
+                        });
+                    }
+                }
+                block.steps = steps;
+            }
+        }
+        machine
+    }
+
+    /// Whether two instructions touch a place, one of them writing, and neither program order, nor a dependency, nor a
+    /// message orders them: by clocks over one run.
+    pub fn races(&self, seed: u64) -> bool {
+        let n = self.ranks.len();
+        let blocks: Vec<(usize, usize)> =
+            (0..n).flat_map(|rank| (0..self.ranks[rank].len()).map(move |block| (rank, block))).collect();
+        let mut clocks = vec![vec![0_usize; blocks.len()]; blocks.len()];
+        let mut at = vec![0; blocks.len()];
+        let mut progress: HashMap<(usize, usize), usize> = HashMap::new();
+        let mut told: HashMap<(usize, usize, usize), Vec<usize>> = HashMap::new();
+        let mut fifos: HashMap<(usize, usize, usize), VecDeque<Vec<usize>>> = HashMap::new();
+        let mut seen: HashMap<(usize, char, usize), Vec<(usize, usize, bool)>> = HashMap::new();
+        let mut random = seed.wrapping_mul(2).wrapping_add(1);
+        loop {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let start = usize::try_from(random >> 33).expect("small") % blocks.len().max(1);
+            let ready = (0..blocks.len()).map(|offset| (start + offset) % blocks.len()).find(|&index| {
+                let (rank, block) = blocks[index];
+                let tb = &self.ranks[rank][block];
+                let Some(step) = tb.steps.get(at[index]) else { return false };
+                let waiting =
+                    |src: usize, dst: usize| fifos.get(&(src, dst, tb.channel)).is_some_and(|f| !f.is_empty());
+                step.after.is_none_or(|(other, after)| after < progress.get(&(rank, other)).copied().unwrap_or(0))
+                    && (!receives(&step.kind) || tb.recv.is_some_and(|peer| waiting(peer, rank)))
+                    && (!sends(&step.kind) || tb.send.is_some())
+            });
+            let Some(me) = ready else { return false };
+            let (rank, block) = blocks[me];
+            let tb = &self.ranks[rank][block];
+            let step = &tb.steps[at[me]];
+            if let Some((other, after)) = step.after {
+                // The first publication that is far enough.
+                let first =
+                    (after..).find(|&index| told.contains_key(&(rank, other, index))).expect("it was waited for");
+                let clock = told[&(rank, other, first)].clone();
+                join(&mut clocks[me], &clock);
+            }
+            if receives(&step.kind) {
+                let key = (tb.recv.expect("checked"), rank, tb.channel);
+                let clock = fifos.get_mut(&key).and_then(VecDeque::pop_front).expect("checked");
+                join(&mut clocks[me], &clock);
+            }
+            clocks[me][me] += 1;
+            let (source, destination, writes) = match step.kind.as_str() {
+                "s" | "rrs" => (true, false, false),
+                "r" | "rcs" => (false, false, true),
+                "cpy" | "rrc" | "rrcs" => (true, false, true),
+                "re" => (true, true, true),
+                _ => (false, false, false),
+            };
+            let mut touched = Vec::new();
+            for offset in 0..step.count {
+                let place = |(buffer, first): (char, usize)| self.name(rank, (buffer, first + offset));
+                if source {
+                    touched.push((place(step.src), false));
+                }
+                if destination || writes {
+                    touched.push((place(step.dst), writes));
+                }
+            }
+            for (place, write) in touched {
+                let list = seen.entry(place).or_default();
+                if list.iter().any(|&(other, time, wrote)| other != me && (wrote || write) && clocks[me][other] < time)
+                {
+                    return true;
+                }
+                list.push((me, clocks[me][me], write));
+            }
+            if sends(&step.kind) {
+                let key = (rank, tb.send.expect("checked"), tb.channel);
+                fifos.entry(key).or_default().push_back(clocks[me].clone());
+            }
+            at[me] += 1;
+            if step.publishes {
+                told.insert((rank, block, at[me] - 1), clocks[me].clone());
+                progress.insert((rank, block), at[me]);
+            }
+        }
     }
 
     /// Runs the file in an order that the seed chooses.
@@ -183,7 +313,8 @@ impl Machine {
     fn name(&self, rank: usize, (buffer, slot): (char, usize)) -> (usize, char, usize) {
         match (self.in_place, buffer, self.collective.as_str()) {
             (true, 'i', "allreduce") => (rank, 'o', slot),
-            (true, ..) if self.collective != "allreduce" => panic!("not known here"),
+            (true, 'i', "allgather") => (rank, 'o', rank * (self.chunks / self.ranks.len()) + slot),
+            (true, ..) if !matches!(self.collective.as_str(), "allreduce" | "allgather") => panic!("not known here"),
             _ => (rank, buffer, slot),
         }
     }
@@ -242,13 +373,12 @@ impl Machine {
     }
 
     fn place(&self, rank: usize, (buffer, slot): (char, usize)) -> Result<(usize, char, usize), String> {
-        let [input, output, scratch] = self.slots[rank];
-        let limit = match buffer {
-            'i' if self.in_place => input.max(output),
-            'i' => input,
-            'o' if self.in_place => input.max(output),
-            'o' => output,
-            _ => scratch,
+        // The caller's buffers are as large as the collective says; what the file declares only bounds scratch.
+        let each = self.chunks / self.ranks.len();
+        let limit = match (buffer, self.collective.as_str()) {
+            ('i', "allgather") | ('o', "reduce_scatter" | "reducescatter") => each,
+            ('i' | 'o', _) => self.chunks,
+            _ => self.slots[rank][2],
         };
         if slot < limit { Ok(self.name(rank, (buffer, slot))) } else { Err(format!("no {buffer}[{slot}]")) }
     }
@@ -273,6 +403,14 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+fn join(clock: &mut [usize], other: &[usize]) {
+    clock.iter_mut().zip(other).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+}
+
+fn moves(kind: &str) -> bool {
+    receives(kind) || sends(kind)
 }
 
 fn receives(kind: &str) -> bool {

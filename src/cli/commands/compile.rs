@@ -66,6 +66,7 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         }
     };
     drop(progress);
+    session.printer.diagnostics(&compiled.findings, &sources);
 
     let mut written = Vec::new();
     if let Some(path) = &arguments.output {

@@ -187,6 +187,13 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
     let mut out = String::new();
     if let Some(plan) = plans.last() {
         report::problem(&mut out, &plan.problem);
+        if let Some(first) = plans.first() {
+            report::line(
+                &mut out,
+                "sizes",
+                &format!("{} to {} (the collective above is the largest)", first.from, plan.to),
+            );
+        }
     }
     let rows: Vec<_> = plans
         .iter()

@@ -163,6 +163,12 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
             .collect();
         out.push('\n');
         report::table(&mut out, ["size", "measured", "residual"], &rows);
+        out.push_str(&format!(
+            "\nto paste into the job:\n\n  [topology]\n  bandwidth = \"{} MB/s\"\n  latency = \"{} ns\"\n\n  [cost]\n  startup = \"{} ns\"\n",
+            (fit.rate() / 1e6).round(),
+            (fit.hop_delay * 1e9).round(),
+            (fit.startup * 1e9).round(),
+        ));
         out
     } else {
         let value = json!({
