@@ -10,14 +10,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/simulate.rs"]
-mod simulate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::simulate::{Machine, Simulated};
 use common::{attribute, with_attribute};
 use rayon::prelude::*;
 use rondo::compiler::front::job::build_problem;
@@ -25,7 +24,7 @@ use rondo::export::{ExportRequest, Format, export};
 use rondo::ir::profile::{Protocol, RuntimeProfile};
 use rondo::judge::{JudgeOptions, Verdict, judge_file};
 use rondo::pipeline::{Proof, Request, compile, load_job};
-use simulate::{Machine, Simulated};
+
 
 /// Random orders that a verified mutant must survive, and those in which a refuted one is tried.
 const SURVIVES: u64 = 40;
