@@ -100,6 +100,7 @@ fn each_rule_refutes_a_plan_alone() {
                 .unwrap(),
         ),
         ("B218", with(&put, "/buffer_alignment", json!(0))),
+        ("B218", with(&plans::allgather_memory(3), "/num_threads_per_block", json!(1))),
         ("B219", with(&put, "/collective", json!("allreduce"))),
         ("B220", with(&with(&put, &at(3, "/src_buff/0/size"), json!(0)), &at(3, "/dst_buff/0/size"), json!(0))),
     ];

@@ -116,7 +116,8 @@ pub const CODES: &[CodeEntry] = &[
     entry(
         "B218",
         "sizes that serve no call",
-        "The largest message is below the smallest, the alignment is 0, or a block would have no threads or more than 1024.",
+        "The largest message is below the smallest, the alignment is 0, or a block would have no threads, more than 1024, or fewer than an operation has channels, each of \
+         which takes a thread.",
     ),
     entry(
         "B219",

@@ -346,6 +346,7 @@ impl Rules<'_> {
                 self.fault("B206", &op.span, message);
             }
             self.duplicates(op, &op.semaphores, "semaphore");
+            self.threads(op, op.semaphores.len());
             let limit = self.profile.operation_semaphores as u64;
             self.over(&op.span, &format!("semaphores of a `{name}`"), op.semaphores.len() as u64, limit);
         }
@@ -410,6 +411,14 @@ impl Rules<'_> {
         }
     }
 
+    /// Each entry of a list is served by a thread of its own.
+    fn threads(&mut self, op: &Op, entries: usize) {
+        if self.plan.threads < entries as u64 {
+            let message = format!("`{}` needs {entries} threads; a block has {}", op.name.name(), self.plan.threads);
+            self.fault("B218", &op.span, message);
+        }
+    }
+
     fn duplicates(&mut self, op: &Op, ids: &[u64], what: &str) {
         let mut sorted = ids.to_vec();
         sorted.sort_unstable();
@@ -437,6 +446,7 @@ impl Rules<'_> {
                 format!("`{name}` has {} channels for {} destinations", op.channel_ids.len(), op.targets.len());
             self.fault("B208", &op.span, message);
         }
+        self.threads(op, op.channel_ids.len());
         let limit = self.profile.operation_channels as u64;
         self.over(&op.span, &format!("channels of a `{name}`"), op.channel_ids.len() as u64, limit);
         for (at, &id) in op.channel_ids.iter().enumerate() {

@@ -657,11 +657,11 @@ impl<'a> Builder<'a> {
                     );
                     findings.add(Diagnostic::error("V108", message), Vec::new());
                 }
-                for &arrive in &arrivals {
-                    for &leave in &leavings {
-                        self.edges.push((arrive, leave, Edge::Strong));
-                    }
-                }
+                // All meet in one event, so that the edges are as many as the threadblocks.
+                let Some(&first) = arrivals.first() else { continue };
+                let meet = self.event(Event { what: What::Joint, lane: NONE, ..self.events[first as usize] })?;
+                self.edges.extend(arrivals.iter().map(|&arrive| (arrive, meet, Edge::Strong)));
+                self.edges.extend(leavings.iter().map(|&leave| (meet, leave, Edge::Strong)));
             }
         }
         for (number, queue) in self.queues.iter().enumerate() {
@@ -764,6 +764,13 @@ impl<'a> Builder<'a> {
             by_call[call].push(signal);
         }
         let a_call = by_call.first().map_or(0, Vec::len);
+        if self.limit.saturating_mul(16) < (a_call as u64).saturating_mul(history.waits.len() as u64) {
+            self.open.push(format!(
+                "{}: too many threads signal it in no fixed order",
+                self.program.counters[number as usize].name
+            ));
+            return;
+        }
         for (at, wait) in history.waits.iter().enumerate().skip(initial) {
             let before = at - initial;
             self.crowds.waits.insert(wait.event, (number, before as u64 + 1));
