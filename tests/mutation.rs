@@ -25,7 +25,6 @@ use rondo::ir::profile::{Protocol, RuntimeProfile};
 use rondo::judge::{JudgeOptions, Verdict, judge_file};
 use rondo::pipeline::{Proof, Request, compile, load_job};
 
-
 /// Random orders that a verified mutant must survive, and those in which a refuted one is tried.
 const SURVIVES: u64 = 40;
 const TRIED: u64 = 120;
