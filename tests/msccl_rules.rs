@@ -78,6 +78,12 @@ fn idle_blocks(first: usize, n: usize, steps: usize) -> String {
         .collect()
 }
 
+/// Rank 0 has a second threadblock that names its peer, and only copies.
+fn idle_owner() -> String {
+    let idle = tb(1, (-1, -1), 0, &copies(0, 1));
+    all_reduce_with(2, 8, "", &idle).replacen("<tb id=\"1\" send=\"-1\"", "<tb id=\"1\" send=\"1\"", 1)
+}
+
 fn reduce_scatter(name: &str) -> String {
     let gpus: String = (0..2_u32)
         .map(|r| {
@@ -297,6 +303,7 @@ fn table() -> Vec<(&'static str, &'static [&'static str], String)> {
             edit(" maxBytes=\"1048576\"", &format!(" maxBytes=\"1048576\"{more}"))
         }),
         ("B077", &[], all_to_all("test").replace("inplace=\"0\"", "inplace=\"1\"")),
+        ("B078", all, idle_owner()),
     ]
 }
 
@@ -369,6 +376,7 @@ fn a_file_that_goes_wrong_wherever_it_is_loaded_is_refuted() {
     let judge = |text: &str| judge_file("file.xml", text.as_bytes(), &JudgeOptions::default());
     // RCCL does not load it, the others wait for nothing.
     assert_eq!(judge(&high_wait()).verdict, Verdict::Refuted);
+    assert_eq!(judge(&idle_owner()).verdict, Verdict::Refuted);
     // RCCL runs it.
     assert_eq!(judge(&long_reduction()).verdict, Verdict::Verified);
     // Nobody loads it, which is no refutation while no runtime is named.

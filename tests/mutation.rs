@@ -309,7 +309,9 @@ fn compare(name: &str, mutant: &Mutant, row: &mut Row) -> Result<(), String> {
                 Ok(Seen::Wrong) => row.shown += 1,
                 Ok(Seen::WrongWhenSplit) => row.split += 1,
                 Ok(Seen::Races) => row.races += 1,
-                Ok(Seen::Right) if two_owners(&mutant.text) && codes.contains(&"V104") => row.by_rule += 1,
+                Ok(Seen::Right) if two_owners(&mutant.text) && (codes.contains(&"V104") || codes.contains(&"B078")) => {
+                    row.by_rule += 1;
+                }
                 Ok(Seen::Right) if overlaps(&mutant.text) && codes.contains(&"V110") => row.by_rule += 1,
                 Ok(Seen::Right) => return told("refuted, but every run is right"),
                 Err(error) => return told(&error),

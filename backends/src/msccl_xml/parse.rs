@@ -80,6 +80,8 @@ pub struct Facts {
     pub threadblocks: Worst,
     /// Most threadblocks of a rank that send (or receive) on one channel; `threadblock` is the channel.
     pub ends: Worst,
+    /// Threadblocks of a rank that name one end of a connection, at most one of which uses it.
+    pub idle_ends: Worst,
     /// Highest channel.
     pub channel: Worst,
     /// Highest `cnt`.
@@ -1090,12 +1092,47 @@ fn measure(gpu: &Gpu, ranks: usize, facts: &mut Facts) {
     facts.children.raise(gpu.blocks.len(), gpu.id, 0, &gpu.range);
     let steps: u64 = gpu.blocks.iter().map(|block| 1 + block.steps).sum();
     facts.nodes.raise(1 + ranks as u64 + steps, gpu.id, 0, &gpu.range);
+    idle_ends(gpu, facts);
     for end in [|block: &Block| block.send, |block: &Block| block.receive] {
         let mut channels: Vec<(u32, &Range<usize>)> =
             gpu.blocks.iter().filter_map(|block| Some((end(block)?.channel, &block.range))).collect();
         channels.sort_by_key(|&(channel, _)| channel);
         for run in channels.chunk_by(|a, b| a.0 == b.0) {
             facts.ends.raise(run.len(), gpu.id, run[0].0, run[run.len() - 1].1);
+        }
+    }
+}
+
+/// Ends of connections that several threadblocks name. Where two use one, the program is wrong and the verifier says so.
+fn idle_ends(gpu: &Gpu, facts: &mut Facts) {
+    fn named(block: &Block, is_send: bool) -> Option<Connection> {
+        if is_send { block.send } else { block.receive }
+    }
+    let uses = |block: &Block, is_send: bool| {
+        block.operations.iter().any(|operation| match &operation.kind {
+            OperationKind::Move { receive, send, .. } => {
+                if is_send {
+                    send.is_some()
+                } else {
+                    receive.is_some()
+                }
+            }
+            _ => false,
+        })
+    };
+    for is_send in [true, false] {
+        let mut blocks: Vec<(Connection, &Block)> =
+            gpu.blocks.iter().filter_map(|block| Some((named(block, is_send)?, block))).collect();
+        blocks.sort_by_key(|(end, _)| (end.channel, end.peer));
+        for run in blocks.chunk_by(|a, b| a.0 == b.0) {
+            let users = run.iter().filter(|(_, block)| uses(block, is_send)).count();
+            let idle = run.iter().rev().find(|(_, block)| !uses(block, is_send));
+            if 1 < run.len()
+                && users < 2
+                && let Some((_, block)) = idle
+            {
+                facts.idle_ends.raise(run.len(), gpu.id, block.id, &block.range);
+            }
         }
     }
 }

@@ -736,6 +736,15 @@ pub const RULES: &[Rule] = &[
         "What an alltoall in place must do with blocks that \
         it overwrites is not fixed. Only the use out of place is verified.",
     ),
+    rule(
+        Wrong,
+        Some(idle_ends),
+        "B078",
+        "a threadblock names an end of a connection that another one owns",
+        "On a rank and channel each peer to send to, and each to receive from, belongs to one threadblock. Also one that \
+        never sends (receives) loads the counters of the connection it names and writes them back when it ends, over those \
+        of the owner (by reading the kernels). Set `send` (`recv`) to -1 where it is not used, or take another channel.",
+    ),
 ];
 
 /// The rules as codes, for `rondo explain`.
@@ -961,6 +970,15 @@ fn late_reads(parsed: &Parsed, profile: &RuntimeProfile) -> Option<Hit> {
         let message = format!("{} instructions overwrite what an LL send reads, after waiting for it", worst.number);
         let there = "that the send published does not promise that it has read (by reading the kernel)";
         hit(message, &worst.at, there, "wait for something that follows the send, or use protocol Simple")
+    })?
+}
+
+fn idle_ends(parsed: &Parsed, profile: &RuntimeProfile) -> Option<Hit> {
+    let worst = &parsed.facts.idle_ends;
+    (profile.loadable && 1 < worst.number).then(|| {
+        let message =
+            format!("{} names a peer that another threadblock owns, and does not use it", of_threadblock(worst));
+        hit(message, &worst.at, "both write the counters of the connection", "write -1 for the peer that is not used")
     })?
 }
 
