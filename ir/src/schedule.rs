@@ -145,12 +145,24 @@ impl Flow {
 }
 
 /// A part of a route: a share of the data and the way it takes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Eq, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal shares have equal hashes, also those with denominator 0")]
 pub struct RoutePart {
     /// Share of the data; the shares of a route add up to 1.
     pub weight: Ratio<u64>,
     /// The way, from the source's node to the destination's.
     pub hops: Vec<Hop>,
+}
+
+/// Shares are equal as numbers. One that is none, with denominator 0, is refused by the verifier, and until then equal to
+/// itself only; `Ratio` would divide by it.
+impl PartialEq for RoutePart {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |weight: &Ratio<u64>| (*weight.numer(), *weight.denom());
+        let (a, b) = (parts(&self.weight), parts(&other.weight));
+        let number = a.1 != 0 && b.1 != 0;
+        (if number { self.weight == other.weight } else { a == b }) && self.hops == other.hops
+    }
 }
 
 /// A way from node to node, possibly split.
@@ -524,6 +536,20 @@ mod tests {
     #[test]
     fn a_flow_is_small() {
         assert_eq!(std::mem::size_of::<Flow>(), 32);
+    }
+
+    #[test]
+    fn shares_that_are_no_numbers_can_be_compared() {
+        let part = |numer, denom| RoutePart { weight: Ratio::new_raw(numer, denom), hops: Vec::new() };
+        assert_eq!(part(1, 2), part(2, 4));
+        assert_ne!(part(1, 2), part(1, 3));
+        assert_eq!(part(1, 0), part(1, 0));
+        assert_ne!(part(1, 0), part(2, 0));
+        assert_ne!(part(1, 0), part(0, 1));
+        let mut paths = Paths::default();
+        let route = |numer| Route { parts: vec![part(numer, 0)] };
+        assert_eq!(paths.intern(route(1)), paths.intern(route(1)));
+        assert_ne!(paths.intern(route(1)), paths.intern(route(2)));
     }
 
     #[test]
