@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::simulate::{Machine, Simulated};
-use common::{attribute, with_attribute};
+use common::{attribute, renumbered, with_attribute};
 use rayon::prelude::*;
 use rondo::compiler::front::job::build_problem;
 use rondo::export::{ExportRequest, Format, export};
@@ -110,22 +110,6 @@ fn good_files() -> Vec<(String, String)> {
         }
     }
     files
-}
-
-fn renumbered(lines: &[String]) -> String {
-    let mut next = 0;
-    let mut out = String::new();
-    for line in lines {
-        if line.trim_start().starts_with("<step") {
-            out.push_str(&with_attribute(line, "s", &next.to_string()));
-            next += 1;
-        } else {
-            next = 0;
-            out.push_str(line);
-        }
-        out.push('\n');
-    }
-    out
 }
 
 /// A mutant: operator, where, text.

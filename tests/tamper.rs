@@ -341,7 +341,7 @@ fn xml_mutants(text: &str, stride: usize) -> Vec<(String, String)> {
     let mut list = Vec::new();
     let mut add = |name: String, changed: &[String]| {
         if changed != lines {
-            list.push((name, renumbered(changed)));
+            list.push((name, common::renumbered(changed)));
         }
     };
     let steps: Vec<usize> = (0..lines.len()).filter(|&line| is_step(line)).collect();
@@ -383,23 +383,6 @@ fn xml_mutants(text: &str, stride: usize) -> Vec<(String, String)> {
         add(format!("line {} {what}: repeated", line + 1), &repeated);
     }
     list
-}
-
-/// Gives the steps of each threadblock the numbers of their places.
-fn renumbered(lines: &[String]) -> String {
-    let mut next = 0;
-    let mut out = String::new();
-    for line in lines {
-        if line.trim_start().starts_with("<step") {
-            out.push_str(&common::with_attribute(line, "s", &next.to_string()));
-            next += 1;
-        } else {
-            next = 0;
-            out.push_str(line);
-        }
-        out.push('\n');
-    }
-    out
 }
 
 #[test]

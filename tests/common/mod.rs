@@ -84,6 +84,23 @@ pub fn files(relative: &str, ending: &str) -> Vec<PathBuf> {
     found
 }
 
+/// An MSCCL XML file from its lines, its steps numbered by their places in their threadblocks.
+pub fn renumbered(lines: &[String]) -> String {
+    let mut next = 0;
+    let mut out = String::new();
+    for line in lines {
+        if line.trim_start().starts_with("<step") {
+            out.push_str(&with_attribute(line, "s", &next.to_string()));
+            next += 1;
+        } else {
+            next = 0;
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
 pub mod replay;
 pub mod simulate;
 
