@@ -12,7 +12,8 @@ use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
-use rondo_verify::program::{Location, program_certificate, same_transfers, verify_program_located};
+use rondo_verify::program::{Location, ProgramFinding, program_certificate, same_transfers, verify_program_located};
+use rondo_verify::smt::CertificateError;
 use rondo_verify::{About, Answer, Check, Claim, Verified};
 
 use crate::pipeline::{Loaded, Proof};
@@ -64,30 +65,27 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// A file that cannot be read.
-    #[must_use]
-    pub const fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
+    /// One without checks and findings so far.
+    pub(crate) const fn new(verdict: Verdict, format: &'static str) -> Self {
         Self {
-            verdict: Verdict::Unreadable,
+            verdict,
             format,
             against: Vec::new(),
             checks: Vec::new(),
-            findings,
+            findings: Vec::new(),
             runtimes: Vec::new(),
             certificates: Vec::new(),
         }
     }
 
+    /// A file that cannot be read.
+    #[must_use]
+    pub fn unreadable(format: &'static str, findings: Vec<Diagnostic>) -> Self {
+        Self { findings, ..Self::new(Verdict::Unreadable, format) }
+    }
+
     fn refuted(format: &'static str, against: Vec<String>, findings: Vec<Diagnostic>) -> Self {
-        Self {
-            verdict: Verdict::Refuted,
-            format,
-            against,
-            checks: Vec::new(),
-            findings,
-            runtimes: Vec::new(),
-            certificates: Vec::new(),
-        }
+        Self { against, findings, ..Self::new(Verdict::Refuted, format) }
     }
 }
 
@@ -228,13 +226,10 @@ fn judge_schedule(
     let outcome = rondo_verify::verify_schedule(Arc::clone(&problem), schedule, &options.proof.options());
     let answer = outcome.answer();
     let mut judgement = Judgement {
-        verdict: verdict(answer),
-        format: FORMAT,
         against,
         checks: outcome.checks,
         findings: outcome.findings,
-        runtimes: Vec::new(),
-        certificates: Vec::new(),
+        ..Judgement::new(verdict(answer), FORMAT)
     };
     if let Some(plan) = &outcome.verified
         && let Some(claimed) = claimed
@@ -273,16 +268,19 @@ fn judge_schedule(
 /// X020 if it is above the limits of the proof.
 pub fn schedule_certificate(problem: &Problem, schedule: &Schedule, proof: &Proof) -> Result<String, Box<Diagnostic>> {
     let mut text = Vec::new();
-    rondo_verify::smt::certificate(problem, schedule, &proof.options().smt_options, &mut text)
-        .map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let written = rondo_verify::smt::certificate(problem, schedule, &proof.options().smt_options, &mut text);
+    certificate_text(written, text)
 }
 
 /// The proofs about a program, as SMT-LIB 2.
 fn certificate_of(claim: &Claim, program: &Program, options: &JudgeOptions<'_>) -> Result<String, Box<Diagnostic>> {
     let mut text = Vec::new();
-    program_certificate(claim, program, &options.proof.program_options(), &mut text)
-        .map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
+    let written = program_certificate(claim, program, &options.proof.program_options(), &mut text);
+    certificate_text(written, text)
+}
+
+fn certificate_text<T>(written: Result<T, CertificateError>, text: Vec<u8>) -> Result<String, Box<Diagnostic>> {
+    written.map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -386,15 +384,7 @@ fn judge_program(
     program: Program,
     options: &JudgeOptions<'_>,
 ) -> Judgement {
-    let mut judgement = Judgement {
-        verdict: Verdict::Verified,
-        format,
-        against: Vec::new(),
-        checks: Vec::new(),
-        findings: Vec::new(),
-        runtimes: Vec::new(),
-        certificates: Vec::new(),
-    };
+    let mut judgement = Judgement::new(Verdict::Verified, format);
     if claims.is_empty() {
         judgement.verdict = Verdict::Refuted;
         judgement
@@ -459,10 +449,7 @@ fn judge_program(
             judgement.checks.push(Check { name: "same-schedule", answer, decides: true, detail });
         }
         for found in located.findings {
-            let mut finding = found.diagnostic;
-            finding
-                .labels
-                .extend(found.locations.iter().filter_map(|(location, text)| starts.label(name, location, text)));
+            let finding = starts.placed(name, found);
             if !judgement.findings.contains(&finding) {
                 judgement.findings.push(finding);
             }
@@ -603,8 +590,15 @@ impl LineStarts {
         Self(starts.collect(), bytes.len())
     }
 
+    /// A finding with the places of its instructions in the file.
+    pub(crate) fn placed(&self, file: &str, found: ProgramFinding) -> Diagnostic {
+        let mut finding = found.diagnostic;
+        finding.labels.extend(found.locations.iter().filter_map(|(location, text)| self.label(file, location, text)));
+        finding
+    }
+
     /// From a line and column to the end of the line.
-    pub(crate) fn label(&self, file: &str, location: &Location, text: &str) -> Option<Label> {
+    fn label(&self, file: &str, location: &Location, text: &str) -> Option<Label> {
         let line = (location.span.line as usize).checked_sub(1)?;
         let start = *self.0.get(line)? + (location.span.column as usize).saturating_sub(1);
         let end = self.0.get(line + 1).map_or(self.1, |next| next - 1);

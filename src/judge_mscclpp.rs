@@ -13,15 +13,7 @@ const FORMAT: &str = "msccl++ plan";
 
 /// Judges a plan.
 pub(crate) fn judge(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judgement {
-    let mut judgement = Judgement {
-        verdict: Verdict::Refuted,
-        format: FORMAT,
-        against: Vec::new(),
-        checks: Vec::new(),
-        findings: Vec::new(),
-        runtimes: Vec::new(),
-        certificates: Vec::new(),
-    };
+    let mut judgement = Judgement::new(Verdict::Refuted, FORMAT);
     if let Some(profile) = options.runtime {
         let message = format!("{} reads MSCCL XML, not plans of MSCCL++", profile.name);
         judgement.findings.push(Diagnostic::error("X013", message).help("name the runtime mscclpp"));
@@ -138,10 +130,7 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
             judgement.checks.push(check);
         }
         for found in outcome.findings {
-            let mut finding = found.diagnostic;
-            finding
-                .labels
-                .extend(found.locations.iter().filter_map(|(location, text)| starts.label(name, location, text)));
+            let finding = starts.placed(name, found);
             let told =
                 judgement.findings.iter().any(|known| known.code == finding.code && known.labels == finding.labels);
             if !told || finding.labels.is_empty() && !judgement.findings.contains(&finding) {

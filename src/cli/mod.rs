@@ -100,7 +100,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         let _ = rayon::ThreadPoolBuilder::new().num_threads(usize::from(arguments.threads)).build_global();
     }
     let session = Session {
-        printer: render::Printer::new(arguments.color),
+        printer: render::Printer::new(arguments.color, arguments.output_format == OutputFormat::Json),
         format: arguments.output_format,
         printed: Cell::new(false),
     };

@@ -17,32 +17,37 @@ const SHOWN: usize = 50;
 /// Source texts by the name that labels use.
 pub type Sources = BTreeMap<String, String>;
 
-/// Prints diagnostics on standard error, and keeps them for a report in JSON.
+/// Prints diagnostics on standard error, and keeps them where a report in JSON may need them.
 pub struct Printer {
     renderer: Renderer,
-    kept: RefCell<Vec<Value>>,
+    kept: Option<RefCell<Vec<Value>>>,
 }
 
 impl Printer {
-    /// A printer for the choice of colour.
+    /// A printer for the choice of colour; `keeps` what it prints, or not.
     #[must_use]
-    pub fn new(choice: ColorChoice) -> Self {
+    pub fn new(choice: ColorChoice, keeps: bool) -> Self {
         let colour = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { renderer: if colour { Renderer::styled() } else { Renderer::plain() }, kept: RefCell::default() }
+        Self {
+            renderer: if colour { Renderer::styled() } else { Renderer::plain() },
+            kept: keeps.then(RefCell::default),
+        }
     }
 
-    /// What was printed so far, with lines and columns.
+    /// What was printed so far, with lines and columns, if it is kept.
     pub fn kept(&self) -> Vec<Value> {
-        self.kept.borrow().clone()
+        self.kept.as_ref().map_or_else(Vec::new, |kept| kept.borrow().clone())
     }
 
     /// Prints them in order. Nobody listening is no error.
     pub fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &Sources) {
-        self.kept.borrow_mut().extend(diagnostics.iter().take(SHOWN).map(|diagnostic| located(diagnostic, sources)));
+        if let Some(kept) = &self.kept {
+            kept.borrow_mut().extend(diagnostics.iter().take(SHOWN).map(|diagnostic| located(diagnostic, sources)));
+        }
         let mut text = String::new();
         for diagnostic in diagnostics.iter().take(SHOWN) {
             text.push_str(&self.one(diagnostic, sources));
@@ -104,14 +109,20 @@ impl Printer {
     }
 }
 
+/// Line and column of a byte of a text, both from 1.
+pub fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at.min(text.len())];
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    let column = 1 + before.iter().rev().take_while(|&&byte| byte != b'\n').count();
+    (line, column)
+}
+
 /// A diagnostic with the line and column of its main place, both from 1, where there is one.
 fn located(diagnostic: &Diagnostic, sources: &Sources) -> Value {
     let place = diagnostic.labels.first();
     let position = place.and_then(|label| {
-        let before = sources.get(&label.file)?.as_bytes().get(..label.start)?;
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-        let column = 1 + before.iter().rev().take_while(|&&byte| byte != b'\n').count();
-        Some((line, column))
+        let source = sources.get(&label.file)?.as_bytes();
+        (label.start <= source.len()).then(|| line_and_column(source, label.start))
     });
     json!({
         "code": diagnostic.code, "severity": diagnostic.severity, "message": diagnostic.message,

@@ -25,7 +25,7 @@ mod tests;
 pub use emit::{EmitError, Emitted, Options, emit};
 pub use parse::{Facts, Header, Parsed, Worst, parse};
 pub use rules::codes as rule_codes;
-pub use rules::{Broken, Effect, Fate, RULES, Rule, Service, examine, largest_message};
+pub use rules::{Broken, Effect, Fate, RULES, Rule, Service, examine};
 
 use rondo_ir::diagnostic::CodeEntry;
 

@@ -195,7 +195,7 @@ fn calls(parsed: &Parsed, profile: &RuntimeProfile) -> String {
     // The selectors compare elements · (n where the total is over all ranks) with the chunks.
     let per_rank = match header.collective.kind() {
         CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll { .. } => {
-            total / gcd(total, ranks)
+            total / num_integer::gcd(total, ranks)
         }
         _ => total,
     };
@@ -203,13 +203,6 @@ fn calls(parsed: &Parsed, profile: &RuntimeProfile) -> String {
         if per_rank <= 1 { String::new() } else { format!(", element counts that are multiples of {per_rank}") };
     let root = header.collective.kind().root().map_or_else(String::new, |root| format!(", root {root} only"));
     format!("{ways}, {range}{elements}{root}")
-}
-
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// Whether calls in place and out of place use the file.
@@ -224,8 +217,7 @@ fn ways(parsed: &Parsed, profile: &RuntimeProfile) -> (bool, bool) {
 }
 
 /// The largest message that the runtime uses the file for, itself included; `None` for no limit.
-#[must_use]
-pub fn largest_message(parsed: &Parsed, profile: &RuntimeProfile) -> Option<u64> {
+fn largest_message(parsed: &Parsed, profile: &RuntimeProfile) -> Option<u64> {
     /// What msccl takes a missing `maxBytes` for.
     const DEFAULT: u64 = 1 << 27;
     match profile.size_end {

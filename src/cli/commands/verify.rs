@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Progress, folder_of, load_bytes, proof_of, sources};
 use crate::cli::args::VerifyArguments;
-use crate::cli::render::Sources;
+use crate::cli::render::{Sources, line_and_column};
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
 use crate::pipeline::{Proof, judge};
@@ -282,9 +282,7 @@ fn sarif(judged: &[(String, Judgement)], paths: &[PathBuf]) -> Value {
                 .labels
                 .iter()
                 .map(|label| {
-                    let before = &bytes[..label.start.min(bytes.len())];
-                    let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
-                    let column = 1 + before.iter().rev().take_while(|&&b| b != b'\n').count();
+                    let (line, column) = line_and_column(&bytes, label.start);
                     serde_json::json!({ "physicalLocation": { "artifactLocation": artifact, "region": { "startLine": line, "startColumn": column } } })
                 })
                 .collect();
