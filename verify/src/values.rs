@@ -274,17 +274,27 @@ pub(crate) struct LocalMap {
     slots: Vec<(u32, u32)>,
     touched: Vec<u32>,
     shift: u32,
+    /// Spreads places that come at any distance, or keeps apart those that are numbered densely.
+    spread: Option<u32>,
 }
 
 const EMPTY: u32 = u32::MAX;
 
 impl LocalMap {
     pub fn new() -> Self {
-        Self { slots: vec![(EMPTY, 0); 64], touched: Vec::new(), shift: 32 - 6 }
+        Self { slots: vec![(EMPTY, 0); 64], touched: Vec::new(), shift: 32 - 6, spread: Some(0x9E37_79B9) }
+    }
+
+    /// A map for places that are numbered from zero on.
+    pub fn dense() -> Self {
+        Self { spread: None, ..Self::new() }
     }
 
     fn position(&self, place: u32) -> usize {
-        let mut at = (place.wrapping_mul(0x9E37_79B9) >> self.shift) as usize;
+        let mut at = match self.spread {
+            Some(factor) => (place.wrapping_mul(factor) >> self.shift) as usize,
+            None => place as usize & (self.slots.len() - 1),
+        };
         loop {
             let key = self.slots[at].0;
             if key == place || key == EMPTY {
@@ -385,8 +395,9 @@ mod tests {
 
         #[test]
         fn the_map_behaves_as_a_map(ops in prop::collection::vec((0_u32..500, 1_u32..9), 0..400)) {
-            let mut map = LocalMap::new();
-            for _ in 0..2 {
+            let (mut spread, mut dense) = (LocalMap::new(), LocalMap::dense());
+            for turn in 0..4 {
+                let map = if turn < 2 { &mut spread } else { &mut dense };
                 let mut oracle = HashMap::new();
                 for &(place, value) in &ops {
                     map.set(place, value);

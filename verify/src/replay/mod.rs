@@ -20,19 +20,28 @@
 //! value, so that every version of a place belongs to one *component*. No value holds contributions of two components, so
 //! each is replayed by itself, in parallel, with bit sets over its own contributions ([`crate::values`]): memory is bounded by
 //! the flows and one component a thread.
+//!
+//! Before that, [`columns`] tries to prove the same piecewise: most schedules move data between places of few names, so that
+//! the passes above can run on one column of places after the other, in parallel and within a processor's cache. It only
+//! ever proves; whatever is not right is found again, and reported, by the passes over the whole.
+
+mod columns;
+mod judge;
+mod report;
 
 use rayon::prelude::*;
-use rondo_ir::collective::{Buffer, CollectiveKind, Contribution, Expected, Place};
+use rondo_ir::collective::{Buffer, CollectiveKind, Place};
 use rondo_ir::diagnostic::Diagnostic;
-use rondo_ir::index::{FlowId, StepId};
+use rondo_ir::index::{RankId, StepId};
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::{Flow, FlowOp, FlowSet, PathKind, Schedule};
-use rondo_ir::text;
 
+use self::judge::{Judge, Judged};
+use self::report::{place_name, report_conflict, report_read_only, report_undefined};
 use crate::codes::Code;
 use crate::findings::Findings;
-use crate::places::{Located, Places};
-use crate::values::{LocalMap, Values};
+use crate::places::Places;
+use crate::values::LocalMap;
 use crate::witness;
 
 /// What the replay found.
@@ -72,6 +81,10 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
+    fn new(src: u32, dst: u32, round: u32, kind: Kind) -> Self {
+        Self { src, dst, tag: round << 1 | u32::from(kind != Kind::Copy) }
+    }
+
     pub fn round(self) -> u32 {
         self.tag >> 1
     }
@@ -122,33 +135,34 @@ pub(crate) fn rounds(schedule: &Schedule, mut visit: impl FnMut(Round<'_>)) {
 
 /// Visits the slots that a well-formed flow moves: (source, destination, kind).
 pub(crate) fn units(places: &Places<'_>, schedule: &Schedule, flow: &Flow, mut visit: impl FnMut(u32, u32, Kind)) {
+    let count = flow.count;
+    #[cfg(all(test, feature = "smt"))]
+    let count = seeded::count(count);
+    ends(schedule, flow, |src, dst, kind| {
+        let src = places.of(flow.group, src).known(flow.src_place);
+        let dst = places.of(flow.group, dst).known(flow.dst_place);
+        for i in 0..count {
+            visit(src + i, dst + i, kind);
+        }
+    });
+}
+
+/// Visits the pairs of ranks between which a flow moves its slots, and how they arrive.
+fn ends(schedule: &Schedule, flow: &Flow, mut visit: impl FnMut(RankId, RankId, Kind)) {
     let kind = match flow.op {
         FlowOp::Copy => Kind::Copy,
         FlowOp::Reduce => Kind::Reduce,
     };
-    let at = |rank, place| places.of(flow.group, rank).known(place);
-    let count = flow.count;
-    #[cfg(all(test, feature = "smt"))]
-    let count = seeded::count(count);
-    let mut span = |src: u32, dst: u32, kind| {
-        for i in 0..count {
-            visit(src + i, dst + i, kind);
-        }
-    };
     match flow.path.kind() {
-        PathKind::Local | PathKind::Route(_) => {
-            span(at(flow.src, flow.src_place), at(flow.dst, flow.dst_place), kind);
-        }
+        PathKind::Local | PathKind::Route(_) => visit(flow.src, flow.dst, kind),
         PathKind::Multicast(tree) => {
-            let src = at(flow.src, flow.src_place);
             for &leaf in schedule.paths.get_tree(tree).map_or(&[][..], |t| &t.leaves) {
-                span(src, at(leaf, flow.dst_place), kind);
+                visit(flow.src, leaf, kind);
             }
         }
         PathKind::Aggregate(tree) => {
-            let dst = at(flow.dst, flow.dst_place);
             for (index, &leaf) in schedule.paths.get_tree(tree).map_or(&[][..], |t| &t.leaves).iter().enumerate() {
-                span(at(leaf, flow.src_place), dst, if index == 0 { kind } else { Kind::More });
+                visit(leaf, flow.dst, if index == 0 { kind } else { Kind::More });
             }
         }
     }
@@ -193,6 +207,51 @@ fn union(parent: &mut [u32], a: u32, b: u32) -> u32 {
     low
 }
 
+/// What came of one write.
+enum Written {
+    Fine,
+    /// Another flow of the round writes the place; fresh the first time.
+    Conflict {
+        fresh: bool,
+    },
+    /// It adds to a place that is undefined.
+    Undefined,
+}
+
+/// One write of a round, whose source held the contribution `node`.
+fn write(cells: &mut [Cell], parent: &mut [u32], dst: u32, node: u32, kind: Kind, round: u32) -> Written {
+    let cell = &mut cells[dst as usize];
+    let written = cell.stamp >> 1 == round;
+    let conflict = match kind {
+        Kind::Copy => written,
+        Kind::Reduce => written && cell.stamp & 1 == 1,
+        Kind::More => false,
+    };
+    let copied = round << 1 | 1;
+    if conflict {
+        let fresh = cell.node != CONFLICT;
+        *cell = Cell { node: CONFLICT, stamp: copied };
+        return Written::Conflict { fresh };
+    }
+    match kind {
+        Kind::Copy => *cell = Cell { node, stamp: copied },
+        Kind::Reduce | Kind::More => {
+            if kind == Kind::Reduce {
+                cell.stamp = round << 1;
+            }
+            if cell.node == NONE {
+                cell.node = POISON;
+                return Written::Undefined;
+            } else if CONFLICT <= cell.node || CONFLICT <= node {
+                cell.node = POISON;
+            } else if cell.node != node {
+                cell.node = union(parent, cell.node, node);
+            }
+        }
+    }
+    Written::Fine
+}
+
 /// Replays a well-formed schedule.
 pub(crate) fn replay(
     problem: &Problem,
@@ -209,7 +268,8 @@ pub(crate) fn replay(
         transfers: 0,
         components: 0,
     };
-    let transfers = match transfers(schedule) {
+    let sizes = step_sizes(schedule);
+    let transfers = match u64::try_from(sizes.iter().map(|size| size.slots).sum::<u128>()).ok() {
         Some(count) if count <= options.transfers => count,
         count => {
             let given = count.map_or("more than 2^64".to_owned(), |count| count.to_string());
@@ -227,6 +287,14 @@ pub(crate) fn replay(
         return result;
     }
     result.transfers = transfers;
+    #[cfg(all(test, feature = "smt"))]
+    let whole = !seeded::active();
+    #[cfg(not(all(test, feature = "smt")))]
+    let whole = true;
+    if whole && let Some(components) = columns::prove(problem, schedule, places, &sizes, options) {
+        result.components = components;
+        return result;
+    }
     let pass = flow_pass(problem, schedule, places, transfers, &mut result);
     if !result.conflicts.is_empty() || !result.undefined.is_empty() {
         result.undecided = Some("values are not defined after the faults above".to_owned());
@@ -248,8 +316,15 @@ fn has_endless_count(kind: &CollectiveKind) -> bool {
     sums.max() == Some(u64::MAX)
 }
 
-/// Slots that move, over all flows; `None` if they overflow.
-fn transfers(schedule: &Schedule) -> Option<u64> {
+/// What one step moves.
+#[derive(Clone, Copy)]
+struct StepSize {
+    flows: usize,
+    /// Slots, over all flows.
+    slots: u128,
+}
+
+fn step_sizes(schedule: &Schedule) -> Vec<StepSize> {
     let of = |flow: &Flow| -> u128 {
         let ends = match flow.path.kind() {
             PathKind::Local | PathKind::Route(_) => 1,
@@ -260,13 +335,21 @@ fn transfers(schedule: &Schedule) -> Option<u64> {
         // Both are below 2^64, and no memory holds 2^32 flows: the sum cannot overflow.
         ends as u128 * u128::from(flow.count)
     };
-    let step = |(index, step): (usize, &rondo_ir::schedule::Step)| -> u128 {
-        match &step.flows {
-            FlowSet::Rows(rows) => rows.iter().map(of).sum(),
-            FlowSet::Orbits { .. } => schedule.flows(StepId::new(index)).map(|flow| of(&flow)).sum(),
+    let step = |(index, step): (usize, &rondo_ir::schedule::Step)| match &step.flows {
+        FlowSet::Rows(rows) => StepSize { flows: rows.len(), slots: rows.iter().map(of).sum() },
+        FlowSet::Orbits { .. } => {
+            schedule.flows(StepId::new(index)).fold(StepSize { flows: 0, slots: 0 }, |sum, flow| StepSize {
+                flows: sum.flows + 1,
+                slots: sum.slots + of(&flow),
+            })
         }
     };
-    u64::try_from(schedule.steps.par_iter().enumerate().map(step).sum::<u128>()).ok()
+    schedule.steps.par_iter().enumerate().map(step).collect()
+}
+
+/// By group: whether its input may not be written.
+fn read_only(problem: &Problem) -> Vec<bool> {
+    problem.groups().iter().map(|g| !g.collective().in_place() && !g.collective().input_writable()).collect()
 }
 
 /// Decides `no-conflict` and `no-undefined-read`, and joins contributions that meet.
@@ -286,8 +369,7 @@ fn flow_pass(
             parent[number as usize] = number;
         }
     }
-    let read_only: Vec<bool> =
-        problem.groups().iter().map(|g| !g.collective().in_place() && !g.collective().input_writable()).collect();
+    let read_only = read_only(problem);
     let mut handles: Vec<u32> = Vec::with_capacity(transfers);
     rounds(schedule, |round| {
         let start = handles.len();
@@ -296,14 +378,14 @@ fn flow_pass(
                 let node = cells[src as usize].node;
                 if node == NONE {
                     handles.push(POISON);
-                    report_read(problem, schedule, places, &round, index, src, &mut result.undefined);
+                    let code = Code::UndefinedRead;
+                    report_undefined(problem, schedule, places, &round, index, src, code, &mut result.undefined);
                 } else {
                     handles.push(node);
                 }
             });
         }
         let mut unit = start;
-        let stamp = round.number << 1;
         for (index, flow) in round.flows.iter().enumerate() {
             if flow.dst_place.buffer() == Buffer::Input && read_only[flow.group.index()] {
                 report_read_only(problem, schedule, &round, index, &mut result.conflicts);
@@ -311,173 +393,20 @@ fn flow_pass(
             units(places, schedule, flow, |_, dst, kind| {
                 let node = handles[unit];
                 unit += 1;
-                let cell = &mut cells[dst as usize];
-                let written = cell.stamp >> 1 == round.number;
-                let conflict = match kind {
-                    Kind::Copy => written,
-                    Kind::Reduce => written && cell.stamp & 1 == 1,
-                    Kind::More => false,
-                };
-                if conflict {
-                    let fresh = cell.node != CONFLICT;
-                    *cell = Cell { node: CONFLICT, stamp: stamp | 1 };
-                    if fresh {
+                match write(&mut cells, &mut parent, dst, node, kind, round.number) {
+                    Written::Fine | Written::Conflict { fresh: false } => {}
+                    Written::Conflict { fresh: true } => {
                         report_conflict(problem, schedule, places, &round, index, dst, &mut result.conflicts);
                     }
-                    return;
-                }
-                match kind {
-                    Kind::Copy => *cell = Cell { node, stamp: stamp | 1 },
-                    Kind::Reduce | Kind::More => {
-                        if kind == Kind::Reduce {
-                            cell.stamp = stamp;
-                        }
-                        if cell.node == NONE {
-                            cell.node = POISON;
-                            report_reduce(problem, schedule, places, &round, index, dst, &mut result.undefined);
-                        } else if CONFLICT <= cell.node || CONFLICT <= node {
-                            cell.node = POISON;
-                        } else if cell.node != node {
-                            cell.node = union(&mut parent, cell.node, node);
-                        }
+                    Written::Undefined => {
+                        let code = Code::UndefinedReduce;
+                        report_undefined(problem, schedule, places, &round, index, dst, code, &mut result.undefined);
                     }
                 }
             });
         }
     });
     FlowPass { cells, parent, handles }
-}
-
-fn line_of(problem: &Problem, schedule: &Schedule, round: &Round<'_>, index: usize) -> String {
-    text::flow_line(problem, schedule, round.step, FlowId::new(round.first + index), &round.flows[index])
-}
-
-fn place_name(places: &Places<'_>, number: u32) -> String {
-    let (rank, place) = places.name(number);
-    format!("{rank}.{place}")
-}
-
-fn report_read(
-    problem: &Problem,
-    schedule: &Schedule,
-    places: &Places<'_>,
-    round: &Round<'_>,
-    index: usize,
-    src: u32,
-    findings: &mut Findings,
-) {
-    if !findings.has_room() {
-        findings.skip(1);
-        return;
-    }
-    let message = format!(
-        "{} is undefined when f{} in step {} reads it",
-        place_name(places, src),
-        round.first + index,
-        round.step
-    );
-    let mut finding = Diagnostic::error(Code::UndefinedRead.as_str(), message)
-        .note(format!("the flow is {}", line_of(problem, schedule, round, index)));
-    finding = match first_write(problem, schedule, places, src, round.number) {
-        Some(line) => finding.note(format!("too late, it is first written by {line}")),
-        None => finding.note("no flow writes it".to_owned()),
-    };
-    findings.add(finding);
-}
-
-/// The first flow from that round on that writes the place.
-fn first_write(problem: &Problem, schedule: &Schedule, places: &Places<'_>, place: u32, from: u32) -> Option<String> {
-    let mut found = None;
-    rounds(schedule, |round| {
-        if found.is_some() || round.number < from {
-            return;
-        }
-        for (index, flow) in round.flows.iter().enumerate() {
-            let mut writes = false;
-            units(places, schedule, flow, |_, dst, _| writes |= dst == place);
-            if writes {
-                found = Some(line_of(problem, schedule, &round, index));
-                return;
-            }
-        }
-    });
-    found
-}
-
-fn report_reduce(
-    problem: &Problem,
-    schedule: &Schedule,
-    places: &Places<'_>,
-    round: &Round<'_>,
-    index: usize,
-    dst: u32,
-    findings: &mut Findings,
-) {
-    if !findings.has_room() {
-        findings.skip(1);
-        return;
-    }
-    let message = format!(
-        "{} is undefined when f{} in step {} adds to it",
-        place_name(places, dst),
-        round.first + index,
-        round.step
-    );
-    findings.add(
-        Diagnostic::error(Code::UndefinedReduce.as_str(), message)
-            .note(format!("the flow is {}", line_of(problem, schedule, round, index)))
-            .help("make the first flow that writes the place a copy".to_owned()),
-    );
-}
-
-fn report_read_only(problem: &Problem, schedule: &Schedule, round: &Round<'_>, index: usize, findings: &mut Findings) {
-    if !findings.has_room() {
-        findings.skip(1);
-        return;
-    }
-    let flow = &round.flows[index];
-    let target = text::place_range(flow.dst, flow.dst_place, flow.count);
-    findings.add(
-        Diagnostic::error(
-            Code::ReadOnly.as_str(),
-            format!("f{} in step {} writes {target}, which is read-only", round.first + index, round.step),
-        )
-        .note(format!("the flow is {}", line_of(problem, schedule, round, index)))
-        .help("write to output or scratch, or let the job say that its input may be overwritten".to_owned()),
-    );
-}
-
-fn report_conflict(
-    problem: &Problem,
-    schedule: &Schedule,
-    places: &Places<'_>,
-    round: &Round<'_>,
-    index: usize,
-    dst: u32,
-    findings: &mut Findings,
-) {
-    if !findings.has_room() {
-        findings.skip(1);
-        return;
-    }
-    let other = (0..index).find(|&other| {
-        let mut writes = false;
-        units(places, schedule, &round.flows[other], |_, place, _| writes |= place == dst);
-        writes
-    });
-    let name = place_name(places, dst);
-    let number = round.first + index;
-    let message = match other {
-        Some(other) => {
-            format!("f{} and f{number} both write {name} in step {}", round.first + other, round.step)
-        }
-        None => format!("f{number} writes {name} twice in step {}", round.step),
-    };
-    let mut finding = Diagnostic::error(Code::Conflict.as_str(), message);
-    for flow in other.into_iter().chain([index]) {
-        finding = finding.note(format!("the flow is {}", line_of(problem, schedule, round, flow)));
-    }
-    findings.add(finding.help("move one of them to a later step".to_owned()));
 }
 
 /// Everything that the components need, sorted by component.
@@ -512,7 +441,8 @@ impl Sorted {
     }
 }
 
-fn sort(schedule: &Schedule, places: &Places<'_>, pass: FlowPass) -> Sorted {
+/// Sorts by component. `visit` calls back with every unit, in the order of the handles.
+fn sort(pass: FlowPass, visit: impl FnOnce(&mut dyn FnMut(Unit))) -> Sorted {
     let FlowPass { mut cells, mut parent, mut handles } = pass;
     let mut components = 0_u32;
     let mut key_start: Vec<u32> = vec![0];
@@ -555,18 +485,11 @@ fn sort(schedule: &Schedule, places: &Places<'_>, pass: FlowPass) -> Sorted {
     let mut next = unit_start.clone();
     let mut units_sorted = vec![Unit { src: 0, dst: 0, tag: 0 }; handles.len()];
     let mut at = 0;
-    rounds(schedule, |round| {
-        for flow in round.flows {
-            units(places, schedule, flow, |src, dst, kind| {
-                let slot = &mut next[handles[at] as usize];
-                let unit = Unit { src, dst, tag: round.number << 1 | u32::from(kind != Kind::Copy) };
-                #[cfg(all(test, feature = "smt"))]
-                let unit = seeded::unit(unit);
-                units_sorted[*slot] = unit;
-                *slot += 1;
-                at += 1;
-            });
-        }
+    visit(&mut |unit| {
+        let slot = &mut next[handles[at] as usize];
+        units_sorted[*slot] = unit;
+        *slot += 1;
+        at += 1;
     });
     Sorted { units: units_sorted, unit_start, keys, key_start, cells }
 }
@@ -591,6 +514,11 @@ pub(crate) mod seeded {
         let result = run();
         DEFECT.set(Defect::None);
         result
+    }
+
+    /// Whether it has one.
+    pub(super) fn active() -> bool {
+        DEFECT.get() != Defect::None
     }
 
     /// The slots of a flow, of which one with [`Defect::IgnoreCount`] is seen.
@@ -619,14 +547,6 @@ pub(crate) struct Wrong {
     pub count: usize,
 }
 
-#[derive(Default)]
-struct Judged {
-    checked: u64,
-    wrong: Vec<Wrong>,
-    wrong_components: usize,
-    undecided: Option<String>,
-}
-
 fn complete(
     problem: &Problem,
     schedule: &Schedule,
@@ -635,7 +555,18 @@ fn complete(
     pass: FlowPass,
     result: &mut Replay,
 ) {
-    let sorted = sort(schedule, places, pass);
+    let sorted = sort(pass, |visit| {
+        rounds(schedule, |round| {
+            for flow in round.flows {
+                units(places, schedule, flow, |src, dst, kind| {
+                    let unit = Unit::new(src, dst, round.number, kind);
+                    #[cfg(all(test, feature = "smt"))]
+                    let unit = seeded::unit(unit);
+                    visit(unit);
+                });
+            }
+        });
+    });
     result.components = sorted.len();
     // Work is cut where it is even, in the order of components.
     let parts = 64.min(sorted.len()).max(1);
@@ -651,11 +582,11 @@ fn complete(
     let judged: Vec<Judged> = bounds
         .par_windows(2)
         .map_init(
-            || Judge::new(places, options.memory),
+            || Judge::new(places, LocalMap::new(), options.memory),
             |judge, range| {
                 let mut judged = Judged::default();
                 for component in range[0]..range[1] {
-                    judge.component(&sorted, component, options.findings, &mut judged);
+                    judge.component(places, &sorted, component, options.findings, &mut judged);
                 }
                 judged
             },
@@ -714,174 +645,4 @@ fn unwritten(places: &Places<'_>, sorted: &Sorted, limit: usize) -> (u64, (Vec<u
         }
     }
     (due, (list, count))
-}
-
-/// Replays components, one at a time.
-struct Judge<'a> {
-    places: &'a Places<'a>,
-    state: LocalMap,
-    values: Values,
-    pending: Vec<(u32, u32, bool)>,
-    memory: usize,
-    /// Contributions (p, slot) of all p, as a bit set, for the slot that was asked for last.
-    mask: Vec<u64>,
-    mask_slot: Option<u32>,
-    mask_full: bool,
-    /// The value and slot that were last compared, and the answer.
-    last: Option<(u32, u32, bool)>,
-}
-
-impl<'a> Judge<'a> {
-    fn new(places: &'a Places<'a>, memory: usize) -> Self {
-        Self {
-            places,
-            state: LocalMap::new(),
-            values: Values::new(),
-            pending: Vec::new(),
-            memory,
-            mask: Vec::new(),
-            mask_slot: None,
-            mask_full: false,
-            last: None,
-        }
-    }
-
-    fn component(&mut self, sorted: &Sorted, component: usize, limit: usize, judged: &mut Judged) {
-        let (units, keys) = (sorted.units(component), sorted.keys(component));
-        let group = self.places.locate(keys[0]).group;
-        let idempotent = self.places.layout(group).collective().operator().is_idempotent();
-        self.values.start(keys.len(), idempotent);
-        self.mask_slot = None;
-        self.last = None;
-        for (local, &key) in (0_u32..).zip(keys) {
-            self.state.set(key, Values::one(local));
-        }
-        let mut at = 0;
-        while at < units.len() {
-            let round = units[at].round();
-            if units.get(at + 1).is_none_or(|next| next.round() != round) {
-                let unit = units[at];
-                let value = self.values.retain(self.state.get(unit.src));
-                self.write(unit.dst, value, unit.adds());
-                at += 1;
-            } else {
-                let start = at;
-                while at < units.len() && units[at].round() == round {
-                    at += 1;
-                }
-                self.pending.clear();
-                for unit in &units[start..at] {
-                    let value = self.values.retain(self.state.get(unit.src));
-                    self.pending.push((unit.dst, value, unit.adds()));
-                }
-                for index in 0..self.pending.len() {
-                    let (dst, value, adds) = self.pending[index];
-                    self.write(dst, value, adds);
-                }
-            }
-            if self.memory < self.values.bytes() {
-                judged
-                    .undecided
-                    .get_or_insert_with(|| format!("the values of one component need more than {} bytes", self.memory));
-                self.state.clear();
-                return;
-            }
-        }
-        let mut wrong = Wrong { component, places: Vec::new(), count: 0 };
-        for place in keys.iter().copied().chain(units.iter().map(|unit| unit.dst)) {
-            let value = self.state.take(place);
-            if value == Values::NONE || sorted.final_component(place) != Some(component) {
-                continue;
-            }
-            let Some((at, slot)) = self.places.output_slot(place) else { continue };
-            match self.compare(keys, at, slot, value) {
-                None => continue,
-                Some(right) => {
-                    judged.checked += 1;
-                    if !right {
-                        wrong.count += 1;
-                        if wrong.places.len() < 32 {
-                            wrong.places.push(place);
-                        }
-                    }
-                }
-            }
-        }
-        self.state.clear();
-        if wrong.count != 0 {
-            judged.wrong_components += 1;
-            if judged.wrong.len() < limit.max(1) {
-                judged.wrong.push(wrong);
-            }
-        }
-    }
-
-    fn write(&mut self, dst: u32, value: u32, adds: bool) {
-        let old = self.state.get(dst);
-        let new = if adds {
-            self.values.add(old, value)
-        } else {
-            self.values.release(old);
-            value
-        };
-        self.state.set(dst, new);
-    }
-
-    /// Whether the value is what the place must hold; `None` if it may hold anything.
-    fn compare(&mut self, keys: &[u32], at: Located, slot: u32, value: u32) -> Option<bool> {
-        let layout = self.places.layout(at.group);
-        let position = self.places.of(at.group, at.rank).position;
-        let expected = layout.postcondition(position, slot)?;
-        let n = layout.collective().ranks();
-        let expected = match expected {
-            Expected::SumOverAll { slot } if n == 1 => Expected::One(Contribution { origin: 0, slot }),
-            other => other,
-        };
-        Some(match expected {
-            Expected::One(contribution) => {
-                let number = self.places.contribution(at.group, contribution);
-                Values::as_one(value).is_some_and(|local| keys[local as usize] == number)
-            }
-            Expected::SumOverAll { slot } => {
-                if let Some((last, last_slot, right)) = self.last
-                    && last == value
-                    && last_slot == slot
-                {
-                    return Some(right);
-                }
-                if self.mask_slot != Some(slot) {
-                    self.build_mask(keys, at, n, slot);
-                }
-                let right = self.mask_full && self.values.as_bits(value).is_some_and(|bits| bits == self.mask);
-                self.last = Some((value, slot, right));
-                right
-            }
-            Expected::Exactly(list) => {
-                let idempotent = layout.collective().operator().is_idempotent();
-                let due = witness::normal(self.places, at.group, &list, idempotent);
-                let held = self.values.counts(value);
-                due.len() == held.len()
-                    && due
-                        .iter()
-                        .zip(held)
-                        .all(|(&(key, count), (local, held))| keys[local as usize] == key && count == held)
-            }
-        })
-    }
-
-    fn build_mask(&mut self, keys: &[u32], at: Located, n: u32, slot: u32) {
-        self.mask.clear();
-        self.mask.resize(keys.len().div_ceil(64), 0);
-        self.mask_slot = Some(slot);
-        self.mask_full = true;
-        for origin in 0..n {
-            let number = self.places.contribution(at.group, Contribution { origin, slot });
-            let guess = origin as usize;
-            let local = if keys.get(guess) == Some(&number) { Some(guess) } else { keys.binary_search(&number).ok() };
-            match local {
-                Some(local) => self.mask[local / 64] |= 1 << (local % 64),
-                None => self.mask_full = false,
-            }
-        }
-    }
 }
