@@ -506,3 +506,132 @@ impl Names for Bin<'_> {
         self.place(id).1.unwrap_or(NONE)
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "smt")]
+mod tests {
+    use rondo_ir::collective::{Expected, ReduceOperator};
+    use rondo_ir::schedule::{FlowOp, Step};
+
+    use super::*;
+    use crate::findings::Findings;
+    use crate::replay::{Replay, step_sizes, whole};
+    use crate::schedule::Options;
+    use crate::smt::fixtures::{problem, ring_all_reduce, send};
+
+    /// Everything straight from where it is to where it must be: first what is copied, then what is added.
+    fn direct(problem: &Problem, chunks: u32) -> Schedule {
+        let mut schedule = Schedule::new("direct", problem, vec![chunks]);
+        let layout = problem.layout(GroupId::new(0), chunks).unwrap();
+        let n = layout.collective().ranks();
+        let (mut copies, mut sums) = (Vec::new(), Vec::new());
+        for position in 0..n {
+            for slot in 0..layout.slots(position, Buffer::Output) {
+                let to = (position, Place::output(slot));
+                let mut place = |origin: u32, slot: u32, op: FlowOp| {
+                    let from = Place::input(slot);
+                    let there = origin == position
+                        && layout.canonical(position, from) == layout.canonical(position, Place::output(to.1.slot()));
+                    (!there).then(|| send(&mut schedule, problem, (origin, from), to, 1, op))
+                };
+                match layout.postcondition(position, slot) {
+                    Some(Expected::One(c)) => copies.extend(place(c.origin, c.slot, FlowOp::Copy)),
+                    Some(Expected::SumOverAll { slot }) => {
+                        copies.extend(place(position, slot, FlowOp::Copy));
+                        let others = (0..n).filter(|&origin| origin != position);
+                        sums.extend(others.filter_map(|origin| place(origin, slot, FlowOp::Reduce)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        schedule.steps = vec![Step::new(copies), Step::new(sums)];
+        schedule
+    }
+
+    /// Components by the general way if all is right, and by columns.
+    fn both(problem: &Problem, schedule: &Schedule) -> (Option<usize>, Option<usize>) {
+        let options = Options::default();
+        let places = Places::new(problem, schedule, options.places).unwrap();
+        let none = || Findings::new(1);
+        let mut general = Replay {
+            conflicts: none(),
+            undefined: none(),
+            incomplete: none(),
+            undecided: None,
+            transfers: 0,
+            components: 0,
+        };
+        whole(problem, schedule, &places, &options, &mut general);
+        let right = general.conflicts.is_empty()
+            && general.undefined.is_empty()
+            && general.incomplete.is_empty()
+            && general.undecided.is_none();
+        (right.then_some(general.components), prove(problem, schedule, &places, &step_sizes(schedule), &options))
+    }
+
+    fn rows(schedule: &mut Schedule, step: usize) -> &mut Vec<Flow> {
+        match &mut schedule.steps[step].flows {
+            FlowSet::Rows(rows) => rows,
+            FlowSet::Orbits { .. } => panic!("rows"),
+        }
+    }
+
+    /// Right schedules are proved with the same components; whatever is done to a flow, nothing is proved that is wrong.
+    #[test]
+    fn columns_prove_what_the_general_way_proves() {
+        let kinds = [
+            CollectiveKind::AllReduce,
+            CollectiveKind::AllGather,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::Broadcast { root: 1 },
+            CollectiveKind::Reduce { root: 1 },
+            CollectiveKind::Gather { root: 2 },
+            CollectiveKind::Scatter { root: 2 },
+        ];
+        let mut schedules = Vec::new();
+        for kind in kinds {
+            for (in_place, operator) in
+                [(false, ReduceOperator::Sum), (true, ReduceOperator::Sum), (true, ReduceOperator::Max)]
+            {
+                let problem = problem(kind.clone(), 4, operator, in_place);
+                let schedule = direct(&problem, 2);
+                schedules.push((problem, schedule));
+            }
+        }
+        let ring = problem(CollectiveKind::AllReduce, 4, ReduceOperator::Sum, true);
+        let schedule = ring_all_reduce(&ring, 3);
+        schedules.push((ring, schedule));
+        let (mut refused, mut harmless) = (0, 0);
+        for (problem, schedule) in schedules {
+            let (general, columns) = both(&problem, &schedule);
+            assert!(general.is_some(), "{:?}", schedule.algorithm);
+            assert_eq!(general, columns);
+            for step in 0..schedule.steps.len() {
+                for at in 0..rows(&mut schedule.clone(), step).len() {
+                    for change in 0..6 {
+                        let mut mutant = schedule.clone();
+                        let later = (step + 1) % schedule.steps.len();
+                        let flow = rows(&mut mutant, step)[at];
+                        let list = rows(&mut mutant, step);
+                        match change {
+                            0 => drop(list.remove(at)),
+                            1 => list.push(flow),
+                            2 => list[at].op = if flow.op == FlowOp::Copy { FlowOp::Reduce } else { FlowOp::Copy },
+                            3 => list[at].src_place = Place::new(flow.src_place.buffer(), flow.src_place.slot() ^ 1),
+                            4 => list[at].dst_place = Place::new(flow.dst_place.buffer(), flow.dst_place.slot() ^ 1),
+                            _ => {
+                                list.remove(at);
+                                rows(&mut mutant, later).push(flow);
+                            }
+                        }
+                        let (general, columns) = both(&problem, &mutant);
+                        assert!(columns.is_none() || general == columns, "{flow:?} after change {change}");
+                        if general.is_some() { harmless += 1 } else { refused += 1 }
+                    }
+                }
+            }
+        }
+        assert!(harmless != 0 && harmless * 2 < refused, "{harmless} harmless, {refused} refused");
+    }
+}

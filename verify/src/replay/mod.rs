@@ -287,21 +287,33 @@ pub(crate) fn replay(
         return result;
     }
     result.transfers = transfers;
+    // Seeded defects are those of the general way.
     #[cfg(all(test, feature = "smt"))]
-    let whole = !seeded::active();
+    let sound = !seeded::active();
     #[cfg(not(all(test, feature = "smt")))]
-    let whole = true;
-    if whole && let Some(components) = columns::prove(problem, schedule, places, &sizes, options) {
+    let sound = true;
+    if sound && let Some(components) = columns::prove(problem, schedule, places, &sizes, options) {
         result.components = components;
-        return result;
+    } else {
+        whole(problem, schedule, places, options, &mut result);
     }
-    let pass = flow_pass(problem, schedule, places, transfers, &mut result);
+    result
+}
+
+/// Decides everything by passes over the whole schedule.
+fn whole(
+    problem: &Problem,
+    schedule: &Schedule,
+    places: &Places<'_>,
+    options: &crate::schedule::Options,
+    result: &mut Replay,
+) {
+    let pass = flow_pass(problem, schedule, places, result);
     if !result.conflicts.is_empty() || !result.undefined.is_empty() {
         result.undecided = Some("values are not defined after the faults above".to_owned());
-        return result;
+        return;
     }
-    complete(problem, schedule, places, options, pass, &mut result);
-    result
+    complete(problem, schedule, places, options, pass, result);
 }
 
 /// Counts are kept up to 2⁶⁴ − 2; a condition that asks for more cannot be decided.
@@ -353,13 +365,7 @@ fn read_only(problem: &Problem) -> Vec<bool> {
 }
 
 /// Decides `no-conflict` and `no-undefined-read`, and joins contributions that meet.
-fn flow_pass(
-    problem: &Problem,
-    schedule: &Schedule,
-    places: &Places<'_>,
-    transfers: usize,
-    result: &mut Replay,
-) -> FlowPass {
+fn flow_pass(problem: &Problem, schedule: &Schedule, places: &Places<'_>, result: &mut Replay) -> FlowPass {
     let mut cells = vec![Cell { node: NONE, stamp: 0 }; places.total()];
     let mut parent = vec![NONE; places.total()];
     for (_, _, at) in places.positions() {
@@ -370,7 +376,7 @@ fn flow_pass(
         }
     }
     let read_only = read_only(problem);
-    let mut handles: Vec<u32> = Vec::with_capacity(transfers);
+    let mut handles: Vec<u32> = Vec::with_capacity(result.transfers);
     rounds(schedule, |round| {
         let start = handles.len();
         for (index, flow) in round.flows.iter().enumerate() {
