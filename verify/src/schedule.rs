@@ -66,7 +66,7 @@ pub(crate) fn orbits_fit(schedule: &Schedule, options: &Options) -> Result<(), u
 ///
 /// # Checks
 /// `well-formed` and `circuits` (see `form.rs`); `ordered`, if the schedule has explicit dependencies (see
-/// `dependencies.rs`); `no-conflict`, `no-undefined-read` and `completes` (see `replay.rs`). All of them decide.
+/// `dependencies.rs`); `no-conflict`, `no-undefined-read` and `completes` (see `replay/mod.rs`). All of them decide.
 /// Last comes `smt-completes`, an independent second opinion (see [`crate::smt`]), which decides only if it is required. If it
 /// contradicts the exact checks, that is an internal error: all of them become unknown, and `V900` says so.
 /// A check that others made meaningless is [`Answer::Unknown`] and says so.
