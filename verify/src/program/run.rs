@@ -37,6 +37,11 @@ pub(super) struct Cells {
 }
 
 impl Cells {
+    /// Those that exist before moves ask for temporaries.
+    pub(super) fn new(flat: &Flat<'_>, atoms: &Atoms) -> Self {
+        Self { places: index(flat.places.len()), messages: index(atoms.sender.len()), temporaries: 0 }
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.places as usize + self.messages as usize + self.temporaries as usize
     }
@@ -47,16 +52,16 @@ impl Cells {
     }
 }
 
-/// All moves in the total order.
-pub(super) fn moves(flat: &Flat<'_>, atoms: &Atoms, order: &[u32]) -> (Vec<Move>, Cells) {
-    let mut cells = Cells { places: index(flat.places.len()), messages: index(atoms.sender.len()), temporaries: 0 };
+/// Visits all moves in the total order, without holding them. Temporaries come in the order of their numbers, each
+/// written before it is read.
+pub(super) fn each_move(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], mut visit: impl FnMut(Move)) -> Cells {
+    let mut cells = Cells::new(flat, atoms);
     let first_temporary = cells.places + cells.messages;
-    let mut moves: Vec<Move> = Vec::with_capacity(order.len());
     let places = &flat.places;
     for &number in order {
         let atom = &atoms.list[number as usize];
         let me = flat.tbs[atom.tb as usize].rank;
-        let mut push = |a: u32, b: u32, dst: u32| moves.push(Move { atom: number, a, b, dst });
+        let mut push = |a: u32, b: u32, dst: u32| visit(Move { atom: number, a, b, dst });
         match &flat.ops[atom.op as usize].op.kind {
             OperationKind::Move { receive, local, store, send, count } => {
                 let slots = if receive.is_some() || send.is_some() { 1 } else { *count };
@@ -146,7 +151,7 @@ pub(super) fn moves(flat: &Flat<'_>, atoms: &Atoms, order: &[u32]) -> (Vec<Move>
             | OperationKind::Loop { .. } => {}
         }
     }
-    (moves, cells)
+    cells
 }
 
 /// What went wrong in a component.
@@ -239,6 +244,7 @@ impl Components {
             local[cell as usize] = sizes[number as usize];
             sizes[number as usize] += 1;
         }
+        drop(parent);
         let mut initial: Vec<(u32, Contribution)> = Vec::new();
         layout.precondition(|rank, place, contribution| {
             initial.push((flat.places.locate(rank, place), contribution));
@@ -484,8 +490,11 @@ impl Arena {
 
 /// Executes everything.
 pub(super) fn run(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], collective: &Collective) -> Executed {
-    let (moves, cells) = moves(flat, atoms, order);
+    let mut moves: Vec<Move> = Vec::with_capacity(order.len());
+    let cells = each_move(flat, atoms, order, |step| moves.push(step));
     let components = Components::new(&moves, &cells, flat);
+    // From here on the moves sorted by component are enough.
+    drop(moves);
     let count = components.sizes.len();
     let batch = count.div_ceil(64).max(1);
     let layout = flat.places.layout;
@@ -513,7 +522,7 @@ pub(super) fn run(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], collective: &Co
     let (faults, unlike): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     Executed {
         faults: faults.into_iter().flatten().collect(),
-        moves: moves.len(),
+        moves: components.moves.items.len(),
         components: count,
         outputs: components.outputs.items.len(),
         unlike: replicated.then(|| unlike.into_iter().flatten().collect()),

@@ -75,6 +75,7 @@ pub fn same_transfers(
     let mut values = Values::new(&flat.places);
     let (of_schedule, at_schedule) = of_schedule(problem, schedule, &mut values).map_err(fault)?;
     let (of_program, at_program) = of_program(&flat, &atoms, &order, &mut values);
+    drop(order);
     let mut faults = Vec::new();
     let transfers = of_schedule.len();
     let (missing, extra) = differences(of_schedule, of_program);
@@ -307,11 +308,18 @@ fn ends(schedule: &Schedule, flow: &Flow) -> Result<(Vec<RankId>, Vec<RankId>), 
 }
 
 fn of_program(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], values: &mut Values) -> Traced {
-    let (moves, cells) = run::moves(flat, atoms, order);
+    // Temporaries are added as they come.
+    let cells = run::Cells::new(flat, atoms);
     let mut at = values.initial(&flat.places);
     at.resize(cells.len(), 0);
     let mut transfers = Vec::new();
-    for (when, step) in (0_u32..).zip(&moves) {
+    let mut moves = 0_u32;
+    run::each_move(flat, atoms, order, |step| {
+        let when = moves;
+        moves = moves.saturating_add(1);
+        if at.len() <= step.dst as usize {
+            at.resize(step.dst as usize + 1, 0);
+        }
         let a = at[step.a as usize];
         let moved = if step.b == NONE { a } else { at[step.b as usize] };
         at[step.dst as usize] = if step.b == NONE { a } else { values.add(a, moved) };
@@ -325,16 +333,16 @@ fn of_program(flat: &Flat<'_>, atoms: &Atoms, order: &[u32], values: &mut Values
             let operand = if step.b == NONE { step.a } else { step.b };
             let rank = |cell: u32| if cell < cells.places { flat.places.place(cell).0 } else { me };
             if flat.places.same_rank(me, operand, step.dst) {
-                continue;
+                return;
             }
             (rank(operand), rank(step.dst))
         } else {
-            continue;
+            return;
         };
         if src != dst {
             transfers.push(Transfer { src, dst, value: moved, origin: step.atom, when });
         }
-    }
+    });
     (transfers, output_values(&flat.places, &at))
 }
 
