@@ -577,3 +577,16 @@ fn an_all_to_all_says_what_it_leaves_out() {
     let even = rondo_with(&["compile", "-"], job(12).as_bytes()).expect(0);
     assert!(!even.stderr.contains("X021"), "{}", even.stderr);
 }
+
+#[test]
+#[cfg(feature = "smt")]
+fn a_program_above_the_limit_of_the_second_opinion_says_so() {
+    let file = "tests/corpus/msccl-xml/azure-ncv4-ar_hier_12_Simple.xml";
+    let prints = |more: &[&str], status: i32| rondo(&[&["verify", file], more].concat()).expect(status).stdout;
+    assert!(prints(&["--require-smt"], 0).contains("smt-no-race        proved"));
+    let limit = "not run: the program has more than 100 events, which is the limit";
+    assert!(prints(&["--smt-events", "100"], 0).contains(limit));
+    // Required and not finished: undecided.
+    assert!(prints(&["--smt-events", "100", "--require-smt"], 3).contains(limit));
+    assert!(!prints(&["--no-smt"], 0).contains("smt-"));
+}
