@@ -156,7 +156,7 @@ pub struct ProofArguments {
     pub smt_ranks: Option<usize>,
 
     /// Most events for which the SMT proof covers a program (MSCCL XML): instructions unrolled, messages a slot each
-    /// [default: 10000]
+    /// [default: 6000]
     #[arg(long, value_name = "EVENTS", help_heading = "Proof")]
     pub smt_events: Option<usize>,
 }

@@ -60,7 +60,7 @@ pub struct ProgramSmtOptions {
 impl Default for ProgramSmtOptions {
     fn default() -> Self {
         Self {
-            max_events: 10_000,
+            max_events: 6_000,
             max_conflicts: 20_000,
             max_chosen_events: 2_000,
             rlimit: 100_000_000,
