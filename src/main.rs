@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    rondo::cli::run(rondo::cli::Arguments::parse())
+    rondo::cli::main()
 }

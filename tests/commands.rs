@@ -15,6 +15,9 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// Keys of an error, a finding and a message.
+const FINDING: &[&str] = &["code", "severity", "message", "file", "line", "column", "places", "notes", "help"];
+
 /// Demands exactly these keys.
 #[track_caller]
 fn has_keys(value: &Value, keys: &[&str]) {
@@ -101,6 +104,7 @@ fn compile_reports_as_json() {
             "findings",
             "defaults",
             "files",
+            "messages",
         ],
     );
     assert_eq!(report["command"], "compile");
@@ -138,7 +142,7 @@ fn verify_reports_as_json_and_as_sarif() {
 
     let run = rondo(&["verify", &plan, &xml, &bad, "/no/such/file.json", "--output-format", "json"]).expect(1);
     let report = json(&run.stdout);
-    has_keys(&report, &["command", "files"]);
+    has_keys(&report, &["command", "files", "messages"]);
     assert_eq!(report["command"], "verify");
     let files = report["files"].as_array().unwrap();
     let verdicts: Vec<_> = files.iter().map(|file| file["verdict"].as_str().unwrap()).collect();
@@ -146,6 +150,10 @@ fn verify_reports_as_json_and_as_sarif() {
     for file in files {
         has_keys(file, &["file", "verdict", "format", "against", "checks", "findings", "runtimes"]);
     }
+
+    let finding = &files[2]["findings"][0];
+    has_keys(finding, FINDING);
+    assert_eq!((&finding["file"], &finding["line"]), (&bad.as_str().into(), &(line + 1).into()));
 
     let run = rondo(&["verify", &plan, &bad, "--output-format", "sarif"]).expect(1);
     let report = json(&run.stdout);
@@ -172,7 +180,7 @@ fn the_other_commands_report_as_json() {
     let (folder, plan, _) = compiled();
     for file in [JOB, &plan] {
         let report = json(&rondo(&["cost", file, "--output-format", "json"]).expect(0).stdout);
-        has_keys(&report, &["command", "problem", "algorithm", "price"]);
+        has_keys(&report, &["command", "problem", "algorithm", "price", "messages"]);
         has_keys(
             &report["price"],
             &["time", "algorithm_bandwidth", "bus_bandwidth", "bound", "gap", "bandwidth_gap", "steps"],
@@ -181,9 +189,9 @@ fn the_other_commands_report_as_json() {
     }
     let xml = folder.path().join("out.xml").display().to_string();
     let run = rondo(&["export", &plan, "--to", "msccl-xml:msccl", "-o", &xml, "--output-format", "json"]).expect(0);
-    has_keys(&json(&run.stdout), &["command", "file", "bytes", "checked"]);
+    has_keys(&json(&run.stdout), &["command", "file", "bytes", "checked", "messages"]);
     let report = json(&rondo(&["topology", "show", JOB, "--output-format", "json"]).expect(0).stdout);
-    has_keys(&report, &["command", "topology"]);
+    has_keys(&report, &["command", "topology", "messages"]);
     assert_eq!(report["topology"]["compute_nodes"], 8);
     assert!(json(&rondo(&["explain", "--output-format", "json"]).expect(0).stdout).is_array());
 }
@@ -436,7 +444,7 @@ fn errors_come_as_json_too() {
         let errors = report["errors"].as_array().unwrap();
         assert!(!errors.is_empty());
         for error in errors {
-            has_keys(error, &["code", "severity", "message", "file", "line", "column", "notes", "help"]);
+            has_keys(error, FINDING);
         }
     }
     let report = json(&rondo(&["compile", job, "--output-format", "json"]).expect(2).stdout);
@@ -444,6 +452,15 @@ fn errors_come_as_json_too() {
     assert_eq!(nodes["column"], 9);
     let missing = json(&rondo(&["topology", "show", "nowhere.toml", "--output-format", "json"]).expect(2).stdout);
     assert_eq!(missing["errors"][0]["code"], "X001");
+    // Wrong usage too.
+    for arguments in [&["compile", job, "--nonsense"][..], &["completions", "tcsh"], &["frobnicate"], &["verify"]] {
+        for format in [&["--output-format", "json"][..], &["--output-format=json"]] {
+            let report = json(&rondo(&[arguments, format].concat()).expect(2).stdout);
+            has_keys(&report, &["command", "verdict", "status", "errors"]);
+            assert_eq!((&report["status"], &report["errors"][0]["code"]), (&2.into(), &"X023".into()));
+        }
+        assert!(rondo(arguments).expect(2).stdout.is_empty());
+    }
     // A result is a result, with nothing after it.
     let right = rondo(&["compile", "examples/ring8/job.toml", "--output-format", "json"]).expect(0);
     assert_eq!(json(&right.stdout)["verdict"], "verified");
@@ -489,6 +506,36 @@ fn control_characters_are_shown_and_not_obeyed() {
 }
 
 #[test]
+fn reports_show_control_characters_too() {
+    let job = "[topology]\nkind = \"custom\"\nname = \"x\\u001b[31m\"\nnode = [{ name = \"a\" }, { name = \"b\\u001b[2J\" }]\n\
+               link = [{ from = \"a\", to = \"b\\u001b[2J\", capacity = \"1 GB/s\" }]\n\n\
+               [collective]\nkind = \"all_reduce\"\nbuffer_size = \"4 KiB\"\n";
+    for command in [&["compile", "-"][..], &["cost", "-"], &["topology", "show", "-"]] {
+        let run = rondo_with(command, job.as_bytes()).expect(0);
+        assert!(!run.stdout.contains('\u{1b}') && run.stdout.contains("\\u{1b}"), "{:?}", run.stdout);
+        let report = rondo_with(&[command, &["--output-format", "json"]].concat(), job.as_bytes()).expect(0);
+        assert!(json(&report.stdout).to_string().contains("\\u001b"), "JSON has escapes of its own");
+    }
+}
+
+#[test]
+fn a_required_proof_that_is_not_finished_says_so() {
+    // 16 ranks; the proof may cover every chunk of 2.
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.json").display().to_string();
+    rondo(&["compile", "examples/torus4x4/job.toml", "--no-smt", "-o", &plan]).expect(0);
+    let limits = ["--require-smt", "--smt-ranks", "2"];
+    for command in [["compile", "examples/torus4x4/job.toml"], ["verify", &plan]] {
+        let run = rondo(&[&command[..], &limits].concat()).expect(3);
+        run.says("error[X022]: the verdict is unknown: not finished: smt-completes").says("--smt-ranks");
+        rondo(&command).expect(0);
+    }
+    let arguments = [&["compile", "examples/torus4x4/job.toml", "--output-format", "json"][..], &limits].concat();
+    let report = json(&rondo(&arguments).expect(3).stdout);
+    assert_eq!((&report["status"], &report["errors"][0]["code"]), (&3.into(), &"X022".into()));
+}
+
+#[test]
 fn outputs_without_a_place_are_refused() {
     rondo(&["compile", "examples/ring8/job.toml", "--emit", "msccl-xml="]).expect(2).says("names no file");
     let run =
@@ -527,6 +574,10 @@ fn rccl_files_for_several_machines_come_with_a_warning() {
         let run =
             rondo_with(&["compile", "-", "--algorithm", "ring", "--emit", &emit], job(hosts).as_bytes()).expect(0);
         assert_eq!(run.stderr.contains("X019"), warns, "{hosts} {runtime}: {}", run.stderr);
+        let arguments = ["compile", "-", "--algorithm", "ring", "--emit", &emit, "--output-format", "json"];
+        let report = json(&rondo_with(&arguments, job(hosts).as_bytes()).expect(0).stdout);
+        let messages = report["messages"].as_array().unwrap();
+        assert_eq!(messages.iter().any(|message| message["code"] == "X019"), warns, "{messages:?}");
     }
 }
 
@@ -546,6 +597,8 @@ fn certificates_are_written_for_what_is_verified() {
     assert_eq!(text.matches("(check-sat)").count(), answers.len());
     rondo(&["compile", "examples/ring8/job.toml", "--certificate", path]).expect(0);
     assert!(std::fs::read_to_string(&proof).unwrap().contains("(check-sat)"));
+    // Right, but above the limit: what was asked for is missing.
+    rondo(&["verify", corpus, "--no-smt", "--smt-events", "3", "--certificate", path]).expect(2).says("X020");
     // None for what is wrong, and nothing is left behind.
     std::fs::remove_file(&proof).unwrap();
     let wrong = std::fs::read_to_string(corpus).unwrap().replacen(

@@ -12,7 +12,9 @@ use std::cell::Cell;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::Parser;
 use rondo_ir::diagnostic::{CodeEntry, Diagnostic, Severity};
+use serde_json::Value;
 
 pub use args::{Arguments, Command, OutputFormat};
 
@@ -59,10 +61,19 @@ struct Session {
 }
 
 impl Session {
-    /// Prints a result on standard output. A reader that has gone is no error.
-    fn print(&self, result: &[u8]) -> Result<(), Vec<Diagnostic>> {
+    /// Prints a text on standard output, without what a terminal would obey. A reader that has gone is no error.
+    fn print(&self, text: &str) -> Result<(), Vec<Diagnostic>> {
         self.printed.set(true);
-        io::print(result).map_err(|finding| vec![finding])
+        io::print(render::visible(text).as_bytes()).map_err(|finding| vec![finding])
+    }
+
+    /// Prints a report as JSON; an object with `messages`: what went to standard error before it.
+    fn print_json(&self, mut report: Value) -> Result<(), Vec<Diagnostic>> {
+        self.printed.set(true);
+        if let Some(report) = report.as_object_mut() {
+            report.insert("messages".to_owned(), Value::Array(self.printer.kept()));
+        }
+        io::print(format!("{report}\n").as_bytes()).map_err(|finding| vec![finding])
     }
 
     /// In JSON, a command that ended without a result says on standard output why.
@@ -80,6 +91,36 @@ impl Session {
         self.printer.diagnostics(diagnostics, sources);
         if diagnostics.iter().any(|d| d.severity == Severity::Error) { Status::Input } else { Status::Done }
     }
+}
+
+/// Reads the process's arguments and runs them.
+///
+/// Wrong usage is an error like any other: as JSON too, where that is asked for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let error = match Arguments::try_parse() {
+        Ok(arguments) => return run(arguments),
+        Err(error) => error,
+    };
+    let given: Vec<_> = std::env::args_os().collect();
+    let json = given.iter().any(|word| word == "--output-format=json")
+        || given.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "json");
+    // Nobody listening is no error.
+    let _ = error.print();
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().unwrap_or_default();
+        let mut finding = Diagnostic::error("X023", message.strip_prefix("error: ").unwrap_or(message));
+        finding.help.extend(lines.map(str::to_owned));
+        let errors = [render::located(&finding, &render::Sources::new())];
+        let status = Status::Input;
+        let report = serde_json::json!({
+            "command": null, "verdict": status.name(), "status": status.code(), "errors": errors,
+        });
+        let _ = io::print(format!("{report}\n").as_bytes());
+    }
+    ExitCode::from(if error.use_stderr() { Status::Input.code() } else { Status::Done.code() })
 }
 
 /// Runs a command line to its exit status.
@@ -236,6 +277,17 @@ const CODES: &[CodeEntry] = &[
         explanation: "RCCL loads MSCCL files and switches MSCCL off when the ranks are on more than one node, unless \
                       RCCL_MSCCL_FORCE_ENABLE=1 is set (ROCm/rccl#1018); it also wants a topology model with MSCCL enabled. The file is right; \
                       it is not used, and nothing says so.",
+    },
+    CodeEntry {
+        code: "X022",
+        title: "the verdict is unknown",
+        explanation: "A check that decides was not finished, so the file is neither verified nor refuted (exit status 3). With --require-smt \
+                      the SMT proof is such a check: it has to cover everything, within its limits. The notes name each check and its limit.",
+    },
+    CodeEntry {
+        code: "X023",
+        title: "wrong usage",
+        explanation: "An argument or option is missing, unknown or has a value that it cannot have. `rondo COMMAND --help` lists all of them.",
     },
     CodeEntry {
         code: "X020",

@@ -56,11 +56,16 @@ impl Printer {
         if SHOWN < diagnostics.len() {
             text.push_str(&format!("… and {} more\n", diagnostics.len() - SHOWN));
         }
-        self.text(&text);
+        // It has colours; `one` made visible what came from outside.
+        self.write(&text);
     }
 
-    /// Prints a text on standard error as it is. Nobody listening is no error.
+    /// Prints a text on standard error, without what a terminal would obey. Nobody listening is no error.
     pub fn text(&self, text: &str) {
+        self.write(&visible(text));
+    }
+
+    fn write(&self, text: &str) {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -110,6 +115,7 @@ impl Printer {
 }
 
 /// Line and column of a byte of a text, both from 1.
+#[must_use]
 pub fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at.min(text.len())];
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
@@ -117,16 +123,21 @@ pub fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A diagnostic with the line and column of its main place, both from 1, where there is one.
-fn located(diagnostic: &Diagnostic, sources: &Sources) -> Value {
-    let place = diagnostic.labels.first();
-    let position = place.and_then(|label| {
-        let source = sources.get(&label.file)?.as_bytes();
-        (label.start <= source.len()).then(|| line_and_column(source, label.start))
-    });
+/// A diagnostic as JSON: its places with line and column where the text is known, the main one also on its own.
+#[must_use]
+pub fn located(diagnostic: &Diagnostic, sources: &Sources) -> Value {
+    let places: Vec<_> = diagnostic
+        .labels
+        .iter()
+        .map(|label| {
+            let at = sources.get(&label.file).map(|text| line_and_column(text.as_bytes(), label.start));
+            json!({ "file": label.file, "line": at.map(|at| at.0), "column": at.map(|at| at.1), "text": label.text })
+        })
+        .collect();
+    let main = |key: &str| places.first().map_or(Value::Null, |place| place[key].clone());
     json!({
         "code": diagnostic.code, "severity": diagnostic.severity, "message": diagnostic.message,
-        "file": place.map(|label| &label.file), "line": position.map(|at| at.0), "column": position.map(|at| at.1),
+        "file": main("file"), "line": main("line"), "column": main("column"), "places": places,
         "notes": diagnostic.notes, "help": diagnostic.help,
     })
 }

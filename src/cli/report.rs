@@ -11,6 +11,8 @@ use rondo_verify::bound::Bound;
 use rondo_verify::{Answer, Check};
 use serde_json::{Value, json};
 
+use super::render::{Sources, located};
+
 /// Widest name in the left column.
 const LEFT: usize = 12;
 
@@ -55,7 +57,8 @@ pub const fn answer(answer: Answer) -> &'static str {
 /// What the problem is: a line each for collectives and topology.
 pub fn problem(out: &mut String, problem: &Problem) {
     for group in problem.groups() {
-        line(out, "collective", &group.collective().to_string());
+        let collective = group.collective();
+        line(out, "collective", &collective.to_string());
     }
     let topology = problem.topology();
     let text = format!("{} ({} nodes, {} links)", topology.name(), topology.nodes().len(), topology.links().len());
@@ -265,6 +268,21 @@ pub fn checks(out: &mut String, checks: &[Check]) {
     }
 }
 
+/// Why the checks give no verdict: the deciding ones that were not finished.
+#[must_use]
+pub fn undecided(checks: &[Check]) -> Option<Diagnostic> {
+    let open: Vec<_> = checks.iter().filter(|check| check.decides && check.answer == Answer::Unknown).collect();
+    let names: Vec<_> = open.iter().map(|check| check.name).collect();
+    let message = format!("the verdict is unknown: not finished: {}", names.join(", "));
+    let mut finding = Diagnostic::error("X022", message);
+    finding.notes.extend(open.iter().map(|check| format!("{}: {}", check.name, check.detail)));
+    if names.iter().any(|name| name.starts_with("smt")) {
+        finding =
+            finding.help("raise --smt-ranks, --smt-events or smt_budget in [compile], or leave out --require-smt");
+    }
+    (!open.is_empty()).then_some(finding)
+}
+
 /// The same as JSON.
 #[must_use]
 pub fn checks_json(checks: &[Check]) -> Value {
@@ -274,8 +292,8 @@ pub fn checks_json(checks: &[Check]) -> Value {
     Value::Array(list.collect())
 }
 
-/// Diagnostics as JSON.
+/// Diagnostics as JSON, with their lines and columns in the sources.
 #[must_use]
-pub fn findings_json(findings: &[Diagnostic]) -> Value {
-    serde_json::to_value(findings).unwrap_or(Value::Null)
+pub fn findings_json(findings: &[Diagnostic], sources: &Sources) -> Value {
+    findings.iter().map(|finding| located(finding, sources)).collect()
 }

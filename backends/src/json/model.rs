@@ -1055,12 +1055,24 @@ pub(super) struct ExactTime(pub(super) Time);
 
 impl<'de> Deserialize<'de> for ExactTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const LIMIT: usize = 1000;
-        let Text(text) = Text::deserialize(deserializer)?;
-        if LIMIT < text.len() {
-            return Err(D::Error::custom(format!("a time of {} characters; at most {LIMIT} are read", text.len())));
+        // Checked in the visitor: there an error is at the value, afterwards it is at whatever follows.
+        struct TimeVisitor;
+        impl Visitor<'_> for TimeVisitor {
+            type Value = ExactTime;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("exact seconds as \"numerator/denominator\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ExactTime, E> {
+                const LIMIT: usize = 1000;
+                if LIMIT < text.len() {
+                    return Err(E::custom(format!("a time of {} characters; at most {LIMIT} are read", text.len())));
+                }
+                Time::deserialize(StringDeserializer::new(text.to_owned())).map(ExactTime)
+            }
         }
-        Time::deserialize(StringDeserializer::new(text.into_owned())).map(Self)
+        deserializer.deserialize_str(TimeVisitor)
     }
 }
 

@@ -90,7 +90,7 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
     }
     // A plan on standard output is the result; the report would mix with it.
     if !to_stdout {
-        print(session, &loaded, &compiled, &written)?;
+        print(session, &loaded, &sources, &compiled, &written)?;
     }
     Ok(Status::Done)
 }
@@ -173,6 +173,7 @@ pub fn failed(session: &Session, failure: &Failure, sources: &Sources) -> Status
             report::checks(&mut text, checks);
             session.printer.text(&text);
             session.report(findings, sources);
+            session.report(report::undecided(checks).as_slice(), sources);
             Status::Undecided
         }
     }
@@ -181,6 +182,7 @@ pub fn failed(session: &Session, failure: &Failure, sources: &Sources) -> Status
 fn print(
     session: &Session,
     loaded: &Loaded,
+    sources: &Sources,
     compiled: &Compiled,
     written: &[(PathBuf, crate::export::Exported)],
 ) -> Result<(), Vec<Diagnostic>> {
@@ -204,9 +206,9 @@ fn print(
             },
             "price": report::price_json(problem, &compiled.cost, &compiled.bound),
             "candidates": report::candidates_json(&compiled.candidates), "checks": report::checks_json(&compiled.checks),
-            "findings": report::findings_json(&compiled.findings), "defaults": defaults, "files": files,
+            "findings": report::findings_json(&compiled.findings, sources), "defaults": defaults, "files": files,
         });
-        return session.print(format!("{value}\n").as_bytes());
+        return session.print_json(value);
     }
     let mut out = String::new();
     report::problem(&mut out, problem);
@@ -243,5 +245,5 @@ fn print(
         }
         out.push('\n');
     }
-    session.print(out.as_bytes())
+    session.print(&out)
 }

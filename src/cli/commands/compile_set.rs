@@ -182,7 +182,7 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
             .map(|folder| json!({ "folder": folder.path.display().to_string(), "index": folder.index }))
             .collect();
         let value = json!({ "command": "compile", "verdict": "verified", "plans": list, "folders": folders });
-        return session.print(format!("{value}\n").as_bytes());
+        return session.print_json(value);
     }
     let mut out = String::new();
     if let Some(plan) = plans.last() {
@@ -225,5 +225,5 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
             "\nnothing written; -o FOLDER keeps the plans, --emit msccl-xml:msccl=FOLDER writes them for a runtime\n",
         );
     }
-    session.print(out.as_bytes())
+    session.print(&out)
 }

@@ -86,22 +86,20 @@ fn print(
         vec![Diagnostic::error("X006", format!("there is a schedule, but no lower bound: {error}"))]
     })?;
     let algorithm = &schedule.algorithm;
-    let text = if session.format == OutputFormat::Text {
+    if session.format == OutputFormat::Text {
         let mut out = String::new();
         report::problem(&mut out, problem);
         report::line(&mut out, "algorithm", algorithm);
         report::price(&mut out, problem, cost, &bound);
         out.push('\n');
         report::steps(&mut out, problem, cost, arguments.steps);
-        out
+        session.print(&out)?;
     } else {
-        let value = json!({
+        session.print_json(json!({
             "command": "cost", "problem": report::problem_json(problem), "algorithm": algorithm,
             "price": report::price_json(problem, cost, &bound),
-        });
-        format!("{value}\n")
-    };
-    session.print(text.as_bytes())?;
+        }))?;
+    }
     Ok(Status::Done)
 }
 
@@ -135,7 +133,7 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
             return Ok(Status::Input);
         }
     };
-    let text = if session.format == OutputFormat::Text {
+    if session.format == OutputFormat::Text {
         let mut out = String::new();
         report::problem(&mut out, &problem);
         let source =
@@ -169,15 +167,13 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
             (fit.hop_delay * 1e9).round(),
             (fit.startup * 1e9).round(),
         ));
-        out
+        session.print(&out)?;
     } else {
-        let value = json!({
+        session.print_json(json!({
             "command": "cost", "startup_seconds": fit.startup, "hop_delay_seconds": fit.hop_delay,
             "hop_delay_fitted": fit.hop_delay_fitted, "bytes_per_second": fit.rate(), "rms": fit.rms,
             "residuals": measurements.iter().zip(&fit.residuals).map(|(m, r)| json!({ "bytes": m.size.0, "residual": r })).collect::<Vec<_>>(),
-        });
-        format!("{value}\n")
-    };
-    session.print(text.as_bytes())?;
+        }))?;
+    }
     Ok(Status::Done)
 }

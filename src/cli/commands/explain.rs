@@ -1,7 +1,7 @@
 //! `rondo explain CODE`
 
-use rondo_ir::diagnostic::Diagnostic;
-use serde_json::json;
+use rondo_ir::diagnostic::{CodeEntry, Diagnostic};
+use serde_json::{Value, json};
 
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes};
 
@@ -11,11 +11,8 @@ pub fn run(session: &Session, code: Option<&str>) -> CommandResult {
     let json = session.format != OutputFormat::Text;
     let text = match code {
         None if json => {
-            let list: Vec<_> = codes
-                .iter()
-                .map(|c| json!({ "code": c.code, "title": c.title, "explanation": c.explanation }))
-                .collect();
-            format!("{}\n", serde_json::Value::Array(list))
+            let list = codes.iter().map(entry_json).collect();
+            return session.print_json(list).map(|()| Status::Done);
         }
         None => codes.iter().map(|c| format!("{}  {}\n", c.code, c.title)).collect(),
         Some(wanted) => {
@@ -33,14 +30,17 @@ pub fn run(session: &Session, code: Option<&str>) -> CommandResult {
                 return Err(vec![diagnostic.help("`rondo explain` without a code lists all")]);
             };
             if json {
-                format!("{}\n", json!({ "code": entry.code, "title": entry.title, "explanation": entry.explanation }))
-            } else {
-                format!("{}: {}\n\n{}\n", entry.code, entry.title, wrap(entry.explanation, 88))
+                return session.print_json(entry_json(entry)).map(|()| Status::Done);
             }
+            format!("{}: {}\n\n{}\n", entry.code, entry.title, wrap(entry.explanation, 88))
         }
     };
-    session.print(text.as_bytes())?;
+    session.print(&text)?;
     Ok(Status::Done)
+}
+
+fn entry_json(entry: &CodeEntry) -> Value {
+    json!({ "code": entry.code, "title": entry.title, "explanation": entry.explanation })
 }
 
 /// Breaks paragraphs at blanks; lines that begin with a blank (examples) stay as they are.

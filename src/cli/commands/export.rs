@@ -50,14 +50,12 @@ pub fn run(session: &Session, arguments: &ExportArguments) -> CommandResult {
     io::write(&arguments.output, exported.text.as_bytes()).map_err(|d| vec![d])?;
     if arguments.output != Path::new("-") {
         let file = arguments.output.display().to_string();
-        let text = if session.format == OutputFormat::Text {
-            format!("wrote {file} ({} bytes)\n  {}\n", exported.text.len(), exported.checked)
+        let (bytes, checked) = (exported.text.len(), exported.checked);
+        if session.format == OutputFormat::Text {
+            session.print(&format!("wrote {file} ({bytes} bytes)\n  {checked}\n"))?;
         } else {
-            let value =
-                json!({ "command": "export", "file": file, "bytes": exported.text.len(), "checked": exported.checked });
-            format!("{value}\n")
-        };
-        session.print(text.as_bytes())?;
+            session.print_json(json!({ "command": "export", "file": file, "bytes": bytes, "checked": checked }))?;
+        }
     }
     Ok(Status::Done)
 }

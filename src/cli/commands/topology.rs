@@ -47,12 +47,11 @@ fn show(session: &Session, file: &Path) -> CommandResult {
         },
     };
     let description = rondo_compiler::topology::describe(&fabric);
-    let text = if session.format == OutputFormat::Text {
-        format!("{}\n", description.to_string().trim_end())
+    if session.format == OutputFormat::Text {
+        session.print(&format!("{}\n", description.to_string().trim_end()))?;
     } else {
-        format!("{}\n", json!({ "command": "topology show", "topology": description }))
-    };
-    session.print(text.as_bytes())?;
+        session.print_json(json!({ "command": "topology show", "topology": description }))?;
+    }
     Ok(Status::Done)
 }
 

@@ -60,45 +60,54 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
     let files = files(&arguments.files)?;
     let progress = Progress::bar("verifying", files.len());
     let mut judged: Vec<(String, Judgement)> = Vec::with_capacity(files.len());
+    // Findings as JSON: their lines and columns are known while the text is.
+    let mut located: Vec<Value> = Vec::new();
     // A few at once, so that not all are in memory.
     for some in files.chunks(4 * rayon::current_num_threads()) {
         let some: Vec<_> = some
             .par_iter()
             .map(|path| {
                 let name = io::display_name(path);
-                let (judgement, bytes) = match io::read(path) {
+                let (mut judgement, bytes) = match io::read(path) {
                     Ok(bytes) => (judge_file(&name, &bytes, &options), bytes),
                     Err(finding) => (Judgement::unreadable("", vec![finding]), Vec::new()),
                 };
+                if judgement.verdict == Verdict::Unknown {
+                    judgement.findings.extend(report::undecided(&judgement.checks));
+                }
                 progress.step();
                 (name, judgement, bytes)
             })
             .collect();
         for (name, judgement, bytes) in some {
-            if session.format == OutputFormat::Text && !judgement.findings.is_empty() {
+            if !judgement.findings.is_empty() && session.format == OutputFormat::Text {
                 progress.aside(|| session.printer.diagnostics(&judgement.findings, &sources(&name, &bytes)));
+            }
+            if session.format == OutputFormat::Json {
+                located.push(report::findings_json(&judgement.findings, &sources(&name, &bytes)));
             }
             judged.push((name, judgement));
         }
     }
     drop(progress);
+    let mut status = judged.iter().map(|(_, judgement)| status(judgement.verdict)).max().unwrap_or(Status::Done);
     if let Some(path) = &arguments.certificate {
         let texts: Vec<&str> = judged.iter().flat_map(|(_, j)| &j.certificates).map(String::as_str).collect();
         if judged.iter().any(|(_, judgement)| judgement.certificates.is_empty()) {
             let finding = Diagnostic::error("X020", "no certificate is written: not every file has a proof");
-            session.printer.diagnostics(&[finding], &Sources::new());
+            status = status.max(session.report(&[finding], &Sources::new()));
         } else {
             // Each text sets the logic anew.
             io::write(path, texts.join("(reset)\n").as_bytes()).map_err(|d| vec![d])?;
         }
     }
-    let status = judged.iter().map(|(_, judgement)| status(judgement.verdict)).max().unwrap_or(Status::Done);
-    let text = match session.format {
-        OutputFormat::Text => text(&judged),
-        OutputFormat::Json => format!("{}\n", json_report(&judged)),
-        OutputFormat::Sarif => format!("{:#}\n", sarif(&judged, &files)),
-    };
-    session.print(text.as_bytes())?;
+    match session.format {
+        OutputFormat::Text => session.print(&text(&judged))?,
+        OutputFormat::Json => session.print_json(json_report(&judged, &located))?,
+        OutputFormat::Sarif => {
+            io::print(format!("{:#}\n", sarif(&judged, &files)).as_bytes()).map_err(|finding| vec![finding])?;
+        }
+    }
     Ok(status)
 }
 
@@ -228,13 +237,14 @@ fn text(judged: &[(String, Judgement)]) -> String {
     out
 }
 
-fn json_report(judged: &[(String, Judgement)]) -> Value {
+fn json_report(judged: &[(String, Judgement)], located: &[Value]) -> Value {
     let files: Vec<_> = judged
         .iter()
-        .map(|(name, judgement)| {
+        .zip(located)
+        .map(|((name, judgement), findings)| {
             serde_json::json!({
                 "file": name, "verdict": judgement.verdict.name(), "format": judgement.format, "against": judgement.against,
-                "checks": report::checks_json(&judgement.checks), "findings": report::findings_json(&judgement.findings), "runtimes": runtimes_json(judgement),
+                "checks": report::checks_json(&judgement.checks), "findings": findings, "runtimes": runtimes_json(judgement),
             })
         })
         .collect();

@@ -49,6 +49,18 @@ fn keys() {
 }
 
 #[test]
+fn claimed_times() {
+    let claimed = |inside: &str| format!("\"version\": \"1.0\", \"claimed\": {{{inside}}}");
+    let from = "\"version\": \"1.0\"";
+    let said = "claimed.time: `soon` is no exact time";
+    check(EXAMPLE, from, &claimed("\"time\": \"soon\""), "B104", said, "\"soon\"");
+    check(EXAMPLE, from, &claimed("\"time\": \"soon\", \"steps\": []"), "B104", said, "\"soon\"");
+    let said = "claimed.steps[1]: `1/0` is no exact time";
+    check(EXAMPLE, from, &claimed("\"steps\": [\"1/2\", \"1/0\"]"), "B104", said, "\"1/0\"");
+    check(EXAMPLE, from, &claimed("\"time\": 3"), "B104", "claimed.time: invalid type", "3");
+}
+
+#[test]
 fn format_and_version() {
     check(EXAMPLE, "\"1.0\"", "\"2.0\"", "B102", "this plan is version 2.0; this rondo reads 1.x", "\"2.0\"");
     check(EXAMPLE, "\"1.0\"", "\"1.x\"", "B102", "this plan is version 1.x;", "\"1.x\"");
