@@ -2,6 +2,7 @@
 
 pub mod calibrate;
 pub mod closed;
+pub mod shortcut;
 
 use num_bigint::{BigInt, BigUint};
 use num_rational::{BigRational, Ratio};
