@@ -205,6 +205,20 @@ fn a_matrix_of_nvidia_smi_is_imported_with_the_rate_that_is_given() {
 }
 
 #[test]
+fn a_fault_in_a_file_that_a_job_names_has_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("topo.xml"), "<system version=\"1\">\n  <cpu numaid=>\n</system>\n").unwrap();
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, format!("[topology]\nfile = \"topo.xml\"\n{}", collective("all_reduce"))).unwrap();
+    let job = job.to_str().unwrap();
+    rondo(&["compile", job]).expect(2).says("topo.xml:2:15");
+    let run = rondo(&["compile", job, "--output-format", "json"]).expect(2);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let error = &report["errors"][0];
+    assert_eq!((&error["file"], &error["line"], &error["column"]), (&"topo.xml".into(), &2.into(), &15.into()));
+}
+
+#[test]
 fn a_foreign_xml_is_refused_by_name() {
     let hwloc = "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\"><object type=\"Machine\"/></topology>\n";
     for command in ["show", "import"] {

@@ -56,7 +56,7 @@ pub fn load(session: &Session, path: &Path) -> Result<Result<(Loaded, Sources), 
 
 /// The same for a job that was read already.
 pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<(Loaded, Sources), Status> {
-    load_with(session, name, bytes, || load_job(name, bytes, folder))
+    load_with(session, name, bytes, folder, load_job)
 }
 
 /// The same for a file that need not hold more than a topology.
@@ -66,16 +66,17 @@ pub fn load_topology_bytes(
     bytes: &[u8],
     folder: &Path,
 ) -> Result<(Loaded, Sources), Status> {
-    load_with(session, name, bytes, || load_topology(name, bytes, folder))
+    load_with(session, name, bytes, folder, load_topology)
 }
 
 fn load_with(
     session: &Session,
     name: &str,
     bytes: &[u8],
-    load: impl FnOnce() -> Result<Loaded, Vec<Diagnostic>>,
+    folder: &Path,
+    load: fn(&str, &[u8], &Path) -> Result<Loaded, Vec<Diagnostic>>,
 ) -> Result<(Loaded, Sources), Status> {
-    let sources = sources(name, bytes);
+    let mut sources = sources(name, bytes);
     let other = match recognise(bytes) {
         Some(Kind::Plan) => Some("a plan of rondo; `rondo verify` and `rondo cost` read it"),
         Some(Kind::MscclXml) => Some("MSCCL XML; `rondo verify` reads it"),
@@ -89,14 +90,28 @@ fn load_with(
         session.report(&[finding], &sources);
         return Err(Status::Input);
     }
-    match load() {
+    match load(name, bytes, folder) {
         Ok(loaded) => {
+            add_named(&mut sources, folder, &loaded.warnings);
             session.printer.diagnostics(&loaded.warnings, &sources);
             Ok((loaded, sources))
         }
         Err(diagnostics) => {
+            add_named(&mut sources, folder, &diagnostics);
             session.report(&diagnostics, &sources);
             Err(Status::Input)
+        }
+    }
+}
+
+/// Adds the files that the job names and the messages are about. One that cannot be read again is left out.
+fn add_named(sources: &mut Sources, folder: &Path, diagnostics: &[Diagnostic]) {
+    for label in diagnostics.iter().flat_map(|diagnostic| &diagnostic.labels) {
+        if sources.contains_key(&label.file) {
+            continue;
+        }
+        if let Ok(bytes) = io::read(&folder.join(&label.file)) {
+            sources.insert(label.file.clone(), String::from_utf8_lossy(&bytes).into_owned());
         }
     }
 }
