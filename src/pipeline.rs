@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rondo_compiler::auto::{self, Algorithm, CandidateReport};
+use rondo_compiler::auto::{self, Algorithm, CandidateReport, Limits, Watch};
 use rondo_compiler::build::BuildContext;
 use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
@@ -219,6 +219,20 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure`]: never a schedule without its proof.
 pub fn compile(problem: &Arc<Problem>, fabric: &Fabric, request: &Request, proof: &Proof) -> Result<Compiled, Failure> {
+    compile_watched(problem, fabric, request, proof, &())
+}
+
+/// [`compile`] with somebody who hears how far it is.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_watched(
+    problem: &Arc<Problem>,
+    fabric: &Fabric,
+    request: &Request,
+    proof: &Proof,
+    watch: &dyn Watch,
+) -> Result<Compiled, Failure> {
     let elements = problem.groups().iter().map(|group| group.collective().elements()).max().unwrap_or(0).max(1);
     if let Some(chunks) = request.chunks.filter(|&chunks| chunks == 0 || elements < u64::from(chunks)) {
         let finding = Diagnostic::error("X005", format!("{chunks} chunks of a buffer with {elements} elements"))
@@ -226,9 +240,11 @@ pub fn compile(problem: &Arc<Problem>, fabric: &Fabric, request: &Request, proof
         return Err(Failure::Input(vec![finding]));
     }
     let context = BuildContext::new(problem, fabric);
-    let selection = auto::select(&context, Algorithm::parse(&request.algorithm), request.chunks)
+    let algorithm = Algorithm::parse(&request.algorithm);
+    let selection = auto::select_within(&context, algorithm, request.chunks, Limits::default(), watch)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;
     let auto::Selection { schedule, candidates, .. } = selection;
+    watch.begin("verifying the schedule", 1);
     finish(problem, schedule, candidates, proof)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rondo_compiler::auto::{self, Algorithm, Variant};
+use rondo_compiler::auto::{self, Algorithm, Variant, Watch};
 use rondo_compiler::build::BuildContext;
 use rondo_compiler::cost::evaluate;
 use rondo_compiler::front::job::{Job, build_problem_for};
@@ -45,7 +45,8 @@ pub struct SetPlan {
 /// The plans in the order of sizes: they cover every multiple of the element from `low` to `high`, without overlap.
 ///
 /// `usable` says whether a candidate can be written for the runtimes that are asked for; `most` bounds the number of plans (a
-/// runtime that loads few files): the candidates whose loss costs least are given up.
+/// runtime that loads few files): the candidates whose loss costs least are given up. `watch` hears how far it is; `&()` does not
+/// listen.
 ///
 /// # Errors
 /// As [`crate::pipeline::compile`]; and if no candidate is usable.
@@ -54,16 +55,19 @@ pub fn compile_set(
     set: &SetRequest,
     most: Option<usize>,
     usable: impl Fn(&Problem, &Schedule) -> Result<(), Diagnostic> + Sync,
+    watch: &dyn Watch,
 ) -> Result<Vec<SetPlan>, Failure> {
     let job = &loaded.job;
     let at = |size: Bytes| build_problem_for(job, &loaded.fabric, size).map(Arc::new).map_err(Failure::Input);
     let problem = at(set.high)?;
     let context = BuildContext::new(&problem, &loaded.fabric);
-    let variants = auto::variants(&context, Algorithm::parse(&set.request.algorithm), set.request.chunks)
+    let variants = auto::variants(&context, Algorithm::parse(&set.request.algorithm), set.request.chunks, watch)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;
     let mut refusals = Vec::new();
     let mut candidates: Vec<(Variant, Line)> = Vec::new();
+    watch.begin("trying candidates", variants.len());
     for variant in variants {
+        watch.done();
         match usable(&problem, &variant.schedule) {
             Ok(()) => {
                 let line = price_line(job, loaded, &problem, &variant.schedule)?;
@@ -82,12 +86,15 @@ pub fn compile_set(
     let unit = job.collective.dtype.bytes();
     let keep = thin_out(&candidates, set, unit, most.unwrap_or(usize::MAX).max(1));
     let lines: Vec<Line> = keep.iter().map(|&index| candidates[index].1.clone()).collect();
-    lower_envelope(&lines, set.low.0, set.high.0, unit)
+    let pieces = lower_envelope(&lines, set.low.0, set.high.0, unit);
+    watch.begin("verifying schedules", pieces.len());
+    pieces
         .into_iter()
         .map(|piece| {
             let (variant, line) = &candidates[keep[piece.line]];
             let problem = at(Bytes(piece.to))?;
             let compiled = finish(&problem, variant.schedule.clone(), Vec::new(), &set.proof)?;
+            watch.done();
             Ok(SetPlan { from: Bytes(piece.from), to: Bytes(piece.to), problem, compiled, line: line.clone() })
         })
         .collect()

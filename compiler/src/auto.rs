@@ -26,6 +26,24 @@ impl<'a> Algorithm<'a> {
     }
 }
 
+/// Hears how far long work is; whoever shows progress implements it.
+///
+/// What is heard depends on the number of threads, so nothing else may follow from it.
+pub trait Watch: Sync {
+    /// Work in this many pieces begins, and what went before it is finished. `what`: for people, such as `building candidates`.
+    fn begin(&self, what: &'static str, pieces: usize);
+
+    /// One piece is done.
+    fn done(&self);
+}
+
+/// Nobody listens.
+impl Watch for () {
+    fn begin(&self, _: &'static str, _: usize) {}
+
+    fn done(&self) {}
+}
+
 /// How a candidate fared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -102,10 +120,10 @@ const MOST_CHUNKS: u32 = 1024;
 /// # Errors
 /// What keeps the named algorithm from being built, or [`BuildError::NoCandidate`].
 pub fn select(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Selection, BuildError> {
-    select_within(cx, request, chunks, Limits::default())
+    select_within(cx, request, chunks, Limits::default(), &())
 }
 
-/// [`select`] with other limits.
+/// [`select`] with other limits, and with somebody who hears when a candidate is done.
 ///
 /// # Errors
 /// As [`select`].
@@ -114,8 +132,10 @@ pub fn select_within(
     request: Algorithm,
     chunks: Option<u32>,
     limits: Limits,
+    watch: &dyn Watch,
 ) -> Result<Selection, BuildError> {
     let infos = infos(cx, request)?;
+    watch.begin("building candidates", infos.len());
     let named = matches!(request, Algorithm::Named(_));
     let cx = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
     // Only the best schedule so far is kept: large ones would fill the memory. Which one that is depends on no order.
@@ -124,7 +144,9 @@ pub fn select_within(
         .par_iter()
         .enumerate()
         .map(|(index, &info)| {
-            let candidate = candidate(info, &cx, chunks, (!named).then_some(limits.flows))?;
+            let candidate = candidate(info, &cx, chunks, (!named).then_some(limits.flows));
+            watch.done();
+            let candidate = candidate?;
             let key = candidate.key(index);
             let mut best = best.lock().unwrap_or_else(PoisonError::into_inner);
             if best.as_ref().is_none_or(|(known, _)| key < *known) {
@@ -220,13 +242,25 @@ pub struct Variant {
 ///
 /// # Errors
 /// As [`select`].
-pub fn variants(cx: &BuildContext, request: Algorithm, chunks: Option<u32>) -> Result<Vec<Variant>, BuildError> {
+pub fn variants(
+    cx: &BuildContext,
+    request: Algorithm,
+    chunks: Option<u32>,
+    watch: &dyn Watch,
+) -> Result<Vec<Variant>, BuildError> {
     let infos = infos(cx, request)?;
+    watch.begin("building candidates", infos.len());
     let named = matches!(request, Algorithm::Named(_));
     let limits = Limits::default();
     let limited = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
-    let built: Vec<Result<Vec<Variant>, BuildError>> =
-        infos.par_iter().map(|&info| variants_of(info, &limited, chunks, (!named).then_some(limits.flows))).collect();
+    let built: Vec<Result<Vec<Variant>, BuildError>> = infos
+        .par_iter()
+        .map(|&info| {
+            let variants = variants_of(info, &limited, chunks, (!named).then_some(limits.flows));
+            watch.done();
+            variants
+        })
+        .collect();
     let mut variants = Vec::new();
     let mut refused = Vec::new();
     for (index, result) in built.into_iter().enumerate() {

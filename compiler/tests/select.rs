@@ -3,8 +3,10 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::*;
-use rondo_compiler::auto::{Algorithm, Limits, Verdict, select, select_within};
+use rondo_compiler::auto::{Algorithm, Limits, Verdict, Watch, select, select_within};
 use rondo_compiler::build::{self, BuildContext, BuildError};
 use rondo_compiler::cost::evaluate;
 use rondo_compiler::fabric::Fabric;
@@ -101,6 +103,28 @@ fn large_all_reduces_are_composed() {
 }
 
 /// Direct algorithms on a ring write down n² routes of n/4 hops: passed over above a limit, built when named.
+/// Whoever watches hears of each candidate once, whether it is built or refused.
+#[test]
+fn a_watcher_hears_of_every_candidate() {
+    struct Count(AtomicUsize, AtomicUsize);
+    impl Watch for Count {
+        fn begin(&self, _: &'static str, pieces: usize) {
+            self.0.fetch_add(pieces, Ordering::Relaxed);
+        }
+        fn done(&self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let fabric = ring(6, true, true);
+    let problem = problem(&fabric, collective(CollectiveKind::AllReduce, 6, 4 * 24, false, false));
+    let cx = BuildContext::new(&problem, &fabric);
+    let count = Count(AtomicUsize::new(0), AtomicUsize::new(0));
+    let selection = select_within(&cx, Algorithm::Auto, None, Limits::default(), &count).unwrap();
+    assert!(selection.candidates.iter().any(|c| c.time.is_none()), "some are refused");
+    assert_eq!(count.0.into_inner(), selection.candidates.len());
+    assert_eq!(count.1.into_inner(), selection.candidates.len());
+}
+
 #[test]
 fn what_is_too_large_is_passed_over() {
     let fabric = ring(24, true, true);
@@ -110,7 +134,7 @@ fn what_is_too_large_is_passed_over() {
     assert!(matches!(build::build("direct", &limited), Err(BuildError::TooManyHops { limit: 1000, .. })));
     assert!(build::build("direct", &cx).is_ok());
     let verdict = |limits| {
-        let selection = select_within(&cx, Algorithm::Auto, None, limits).unwrap();
+        let selection = select_within(&cx, Algorithm::Auto, None, limits, &()).unwrap();
         let built = selection.candidates.iter().filter(|c| c.time.is_some()).count();
         (built, selection.candidates.into_iter().find(|c| c.name == "direct").unwrap().verdict)
     };

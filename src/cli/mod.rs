@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod io;
+mod progress;
 mod render;
 mod report;
 

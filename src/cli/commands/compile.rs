@@ -8,13 +8,14 @@ use rondo_compiler::front::job::{SizeRequest, build_problem};
 use rondo_ir::diagnostic::Diagnostic;
 use serde_json::json;
 
-use super::{Progress, load, proof_of};
+use super::{load, proof_of};
 use crate::cli::args::CompileArguments;
+use crate::cli::progress::Progress;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
 use crate::export::{ExportRequest, Format, export};
 use crate::judge::schedule_certificate;
-use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile};
+use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile_watched};
 use crate::size_set;
 
 /// A file to write besides the plan.
@@ -57,8 +58,8 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         return super::compile_set::run(session, &loaded, &sources, &set, &targets, arguments);
     }
     let problem = Arc::new(ranks);
-    let progress = Progress::start("choosing and verifying a schedule");
-    let compiled = match compile(&problem, &loaded.fabric, &request, &proof) {
+    let progress = Progress::new(session.format);
+    let compiled = match compile_watched(&problem, &loaded.fabric, &request, &proof, &progress) {
         Ok(compiled) => compiled,
         Err(failure) => {
             drop(progress);

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use rondo_compiler::auto::Watch as _;
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::Schedule;
 use serde_json::{Value, json};
 
 use super::compile::{Target, failed, several_hosts};
-use super::{Progress, set_folder};
+use super::set_folder;
 use crate::cli::args::CompileArguments;
+use crate::cli::progress::Progress;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, report};
 use crate::export::{ExportRequest, Format, can_export, export};
@@ -36,8 +38,8 @@ pub fn run(
     let usable = |problem: &Problem, schedule: &Schedule| -> Result<(), Diagnostic> {
         targets.iter().try_for_each(|target| can_export(problem, schedule, &target.request))
     };
-    let progress = Progress::start("choosing and verifying schedules");
-    let plans = compile_set(loaded, set, files_limit.map(|limit| limit as usize), usable);
+    let progress = Progress::new(session.format);
+    let plans = compile_set(loaded, set, files_limit.map(|limit| limit as usize), usable, &progress);
     drop(progress);
     let plans = match plans {
         Ok(plans) => plans,
@@ -106,9 +108,9 @@ fn export_set(
     let (low, high) = request.sizes.unwrap_or((0, u64::MAX));
     let mut entries = Vec::new();
     let mut files = Vec::new();
-    let progress = Progress::bar("verifying and writing", plans.len());
+    let progress = Progress::of(session.format, "verifying and writing", plans.len());
     for (index, plan) in plans.iter().enumerate() {
-        progress.step();
+        progress.done();
         let (from, to) = (plan.from.0.max(low), plan.to.0.min(high));
         if to < from {
             continue;

@@ -17,8 +17,9 @@ use serde_json::json;
 
 use super::{load, sources};
 use crate::cli::args::CostArguments;
+use crate::cli::progress::Progress;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
-use crate::pipeline::{Proof, Request, compile, judge, priced};
+use crate::pipeline::{Proof, Request, compile_watched, judge, priced};
 use crate::recognise::{Kind, recognise};
 
 /// Prices a plan or job.
@@ -69,7 +70,10 @@ pub fn run(session: &Session, arguments: &CostArguments) -> CommandResult {
         session.report(&[finding], &sources);
     }
     let proof = Proof { smt: false, ..Proof::default() };
-    match compile(&problem, &loaded.fabric, &Request::of(&loaded.job), &proof) {
+    let progress = Progress::new(session.format);
+    let compiled = compile_watched(&problem, &loaded.fabric, &Request::of(&loaded.job), &proof, &progress);
+    drop(progress);
+    match compiled {
         Ok(compiled) => print(session, arguments, &problem, &compiled.cost, compiled.plan.value()),
         Err(failure) => Ok(super::compile::failed(session, &failure, &sources)),
     }

@@ -8,8 +8,9 @@ use rondo_ir::profile::Protocol;
 use rondo_ir::units::Bytes;
 use serde_json::json;
 
-use super::{Progress, sources};
+use super::sources;
 use crate::cli::args::ExportArguments;
+use crate::cli::progress::Progress;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io};
 use crate::export::{ExportRequest, Format, export};
 use crate::pipeline::{Proof, judge};
@@ -34,7 +35,7 @@ pub fn run(session: &Session, arguments: &ExportArguments) -> CommandResult {
                 .help("name the plan from which the program was made"),
         ]);
     };
-    let progress = Progress::start("verifying and writing");
+    let progress = Progress::of(session.format, "verifying and writing", 1);
     let proof = Proof { smt: false, ..Proof::default() };
     let (plan, _, _) = match judge(&problem, schedule, &proof) {
         Ok(judged) => judged,

@@ -10,9 +10,7 @@ mod set_folder;
 pub mod topology;
 pub mod verify;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rondo_compiler::front::job::{ExportFormat, ExportOptions, Sizes};
 use rondo_ir::diagnostic::Diagnostic;
@@ -135,68 +133,5 @@ pub fn export_request(options: &ExportOptions) -> ExportRequest {
         in_and_out_of_place: Some((options.in_place, options.out_of_place)),
         name: options.name.clone(),
         strict_routes: false,
-    }
-}
-
-/// A spinner or a bar on a terminal, nothing in a pipe; gone when dropped.
-pub struct Progress(Option<indicatif::ProgressBar>);
-
-impl Progress {
-    /// A spinner, for work of which nobody knows how much it is.
-    pub fn start(what: &'static str) -> Self {
-        Self::show(|| {
-            let bar = indicatif::ProgressBar::new_spinner();
-            bar.set_message(what);
-            bar
-        })
-    }
-
-    /// A bar for `total` pieces of work; a spinner for one.
-    pub fn bar(what: &'static str, total: usize) -> Self {
-        if total < 2 {
-            return Self::start(what);
-        }
-        Self::show(|| {
-            let style =
-                indicatif::ProgressStyle::with_template("{spinner} {msg} [{bar:30}] {pos} of {len}, {eta} left");
-            let bar = indicatif::ProgressBar::new(total as u64);
-            bar.set_message(what);
-            if let Ok(style) = style {
-                bar.set_style(style.progress_chars("=> "));
-            }
-            bar
-        })
-    }
-
-    fn show(make: impl FnOnce() -> indicatif::ProgressBar) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let bar = make();
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self(Some(bar))
-    }
-
-    /// One piece is done.
-    pub fn step(&self) {
-        if let Some(bar) = &self.0 {
-            bar.inc(1);
-        }
-    }
-
-    /// Prints something without the bar in its way.
-    pub fn aside(&self, print: impl FnOnce()) {
-        match &self.0 {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
     }
 }

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rondo_backends::{json, mscclpp};
+use rondo_compiler::auto::Watch as _;
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::schedule::Schedule;
 use rondo_verify::Verified;
 use serde_json::Value;
 
-use super::{Progress, folder_of, load_bytes, proof_of, sources};
+use super::{folder_of, load_bytes, proof_of, sources};
 use crate::cli::args::VerifyArguments;
+use crate::cli::progress::Progress;
 use crate::cli::render::{Sources, line_and_column};
 use crate::cli::{CommandResult, OutputFormat, Session, Status, all_codes, io, report};
 use crate::judge::{JudgeOptions, Judgement, Verdict, judge_file};
@@ -58,7 +60,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
         certificate: arguments.certificate.is_some(),
     };
     let files = files(&arguments.files)?;
-    let progress = Progress::bar("verifying", files.len());
+    let progress = Progress::of(session.format, "verifying", files.len());
     let mut judged: Vec<(String, Judgement)> = Vec::with_capacity(files.len());
     // Findings as JSON: their lines and columns are known while the text is.
     let mut located: Vec<Value> = Vec::new();
@@ -75,7 +77,7 @@ pub fn run(session: &Session, arguments: &VerifyArguments) -> CommandResult {
                 if judgement.verdict == Verdict::Unknown {
                     judgement.findings.extend(report::undecided(&judgement.checks));
                 }
-                progress.step();
+                progress.done();
                 (name, judgement, bytes)
             })
             .collect();
