@@ -7,6 +7,9 @@ mod common;
 use std::path::Path;
 
 use common::rondo;
+use rondo::ir::units::Bytes;
+use rondo::pipeline::{Proof, Request};
+use rondo::size_set::{Set, SetRequest, compile_set};
 
 const JOB: &str = "\
 [topology]
@@ -125,4 +128,78 @@ fn new_files_have_the_mode_that_the_umask_leaves_and_replaced_ones_keep_theirs()
     std::fs::set_permissions(&plan, std::fs::Permissions::from_mode(0o640)).unwrap();
     run("022", "job.toml -o plan.json");
     assert_eq!(mode(&plan), 0o640);
+}
+
+/// The report says of every range how the other algorithms fare there, and their times are those of a compilation for that size.
+#[test]
+fn a_set_shows_its_candidates_as_a_single_plan_does() {
+    let around = tempfile::tempdir().unwrap();
+    let job = around.path().join("job.toml");
+    std::fs::write(&job, JOB).unwrap();
+    let one = around.path().join("one.toml");
+    std::fs::write(&one, JOB.replace("1 KiB..64 MiB", "64 MiB")).unwrap();
+    let report = |arguments: &[&str]| -> serde_json::Value {
+        let run = rondo(&[&["compile", "--no-smt", "--output-format", "json"], arguments].concat()).expect(0);
+        serde_json::from_str(&run.stdout).unwrap()
+    };
+    let set = report(&[job.to_str().unwrap()]);
+    let single = report(&[one.to_str().unwrap()]);
+    let plans = set["plans"].as_array().unwrap();
+    assert!(2 <= plans.len());
+    for plan in plans {
+        let candidates = plan["candidates"].as_array().unwrap();
+        assert_eq!(candidates[0]["algorithm"], plan["algorithm"]);
+        for end in ["at_smallest", "at_largest"] {
+            let times: Vec<f64> = candidates.iter().map(|c| c[end]["time"]["seconds"].as_f64().unwrap()).collect();
+            assert!(times.iter().all(|&time| times[0] <= time), "{plan:#}");
+        }
+        let chosen: Vec<_> = candidates.iter().map(|c| c["chosen"] == true).collect();
+        assert_eq!(chosen.iter().position(|&chosen| chosen), chosen.iter().rposition(|&chosen| chosen));
+        assert!(candidates.iter().all(|c| !c["reason"].as_str().unwrap().is_empty()));
+    }
+    // 64 MiB are whole elements for every candidate.
+    let largest = plans.last().unwrap();
+    let mut compared = 0;
+    for candidate in largest["candidates"].as_array().unwrap() {
+        let same = |c: &&serde_json::Value| {
+            c["algorithm"] == candidate["algorithm"] && c["chunks"] == candidate["at_largest"]["chunks"]
+        };
+        if let Some(single) = single["candidates"].as_array().unwrap().iter().find(same) {
+            assert_eq!(single["time"]["exact"], candidate["at_largest"]["time"]["exact"], "{candidate:#}");
+            compared += 1;
+        }
+    }
+    assert!(10 <= compared, "{compared}");
+    // What fits nowhere is left out for the same reasons.
+    let reasons = |list: &serde_json::Value, refused: bool| -> Vec<(String, String)> {
+        let list = list.as_array().unwrap().iter().filter(|c| refused || c["time"].is_null());
+        list.map(|c| (c["algorithm"].to_string(), c["reason"].to_string())).collect()
+    };
+    assert_eq!(reasons(&set["refused"], true), reasons(&single["candidates"], false));
+
+    let text = rondo(&["compile", job.to_str().unwrap(), "--no-smt"]).expect(0).stdout;
+    for candidate in single["candidates"].as_array().unwrap() {
+        let name = candidate["algorithm"].as_str().unwrap();
+        assert!(text.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name} is missing in:\n{text}");
+    }
+}
+
+/// Where a runtime takes few files, what is given up for that says so.
+#[test]
+fn plans_that_are_given_up_for_the_runtime_say_so() {
+    let loaded = rondo::pipeline::load_job("job.toml", JOB.as_bytes(), Path::new(".")).unwrap();
+    let proof = Proof { smt: false, ..Proof::default() };
+    let request = SetRequest { low: Bytes(1 << 10), high: Bytes(1 << 26), request: Request::auto(), proof };
+    let compile = |most| compile_set(&loaded, &request, most, |_, _| Ok(()), &()).unwrap();
+    let given_up = |set: &Set| {
+        set.plans
+            .iter()
+            .flat_map(|plan| &plan.rivals)
+            .filter(|rival| rival.reason.contains("than the runtime takes"))
+            .count()
+    };
+    let (all, one) = (compile(None), compile(Some(1)));
+    assert!(2 <= all.plans.len());
+    assert_eq!((one.plans.len(), given_up(&all)), (1, 0));
+    assert!(1 <= given_up(&one), "{:?}", one.plans[0].rivals);
 }

@@ -199,7 +199,7 @@ pub fn select_within(
             time: None,
             steps: 0,
             flows: 0,
-            reason: reason_of(&error),
+            reason: error.reason(),
             verdict: Verdict::Refused(error),
         });
     }
@@ -237,6 +237,15 @@ pub struct Variant {
     pub schedule: Schedule,
 }
 
+/// All candidates of a request, none chosen.
+#[derive(Clone, Debug)]
+pub struct Variants {
+    /// What was built, in the stated order; one algorithm's in the order of their pipelining factors.
+    pub built: Vec<Variant>,
+    /// What was not, in the stated order.
+    pub refused: Vec<(&'static str, BuildError)>,
+}
+
 /// All candidates of a request, none chosen: for choosing by size. `chunks` fixes the pipelining factor, else each pipelined
 /// algorithm gives one for each of 1, 2, 4, … 1024, bounded by the elements of the buffer and by the flows that it would take.
 ///
@@ -247,7 +256,7 @@ pub fn variants(
     request: Algorithm,
     chunks: Option<u32>,
     watch: &dyn Watch,
-) -> Result<Vec<Variant>, BuildError> {
+) -> Result<Variants, BuildError> {
     let infos = infos(cx, request)?;
     watch.begin("building candidates", infos.len());
     let named = matches!(request, Algorithm::Named(_));
@@ -276,7 +285,13 @@ pub fn variants(
             Err(error) => refused.insert(at, (index, error)),
         }
     }
-    if variants.is_empty() { Err(no_candidate(cx, &infos, refused, named)) } else { Ok(variants) }
+    if variants.is_empty() {
+        return Err(no_candidate(cx, &infos, refused, named));
+    }
+    Ok(Variants {
+        built: variants,
+        refused: refused.into_iter().map(|(index, error)| (infos[index].name, error)).collect(),
+    })
 }
 
 fn variants_of(
@@ -309,14 +324,6 @@ fn variants_of(
     Ok(variants)
 }
 
-/// Without the name of the algorithm, which stands beside it.
-fn reason_of(error: &BuildError) -> String {
-    match error {
-        BuildError::DoesNotFit { reason, .. } => reason.clone(),
-        other => other.to_string(),
-    }
-}
-
 fn no_candidate(
     cx: &BuildContext,
     infos: &[&'static AlgorithmInfo],
@@ -326,7 +333,7 @@ fn no_candidate(
     let disconnected = refused.iter().position(|(_, error)| matches!(error, BuildError::Disconnected { .. }));
     let groups = refused.iter().position(|(_, error)| matches!(error, BuildError::Groups { .. }));
     let collective = cx.problem.groups().first().map_or("custom", |group| group.collective().kind().name());
-    let reasons = refused.iter().map(|(index, error)| (infos[*index].name, reason_of(error))).collect();
+    let reasons = refused.iter().map(|(index, error)| (infos[*index].name, error.reason())).collect();
     let single = if named { Some(0) } else { groups.or(disconnected) };
     match single.and_then(|index| refused.into_iter().nth(index)) {
         Some((_, error)) => error,

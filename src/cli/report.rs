@@ -12,6 +12,7 @@ use rondo_verify::{Answer, Check};
 use serde_json::{Value, json};
 
 use super::render::{Sources, located};
+use crate::size_set::{Refused, Rival, SetPlan};
 
 /// Widest name in the left column.
 const LEFT: usize = 12;
@@ -257,6 +258,52 @@ pub fn candidates_json(candidates: &[CandidateReport]) -> Value {
             "chosen": c.verdict == Verdict::Chosen, "reason": c.reason,
         })
     });
+    Value::Array(list.collect())
+}
+
+/// The candidates on the sizes of a plan of a set.
+pub fn rivals(out: &mut String, plan: &SetPlan) {
+    let rows: Vec<_> = plan
+        .rivals
+        .iter()
+        .map(|rival| {
+            let ((least, small), (most, large)) = (&rival.smallest, &rival.largest);
+            let chunks = if least == most { least.to_string() } else { format!("{least}, {most}") };
+            [rival.name.to_owned(), chunks, small.to_string(), large.to_string(), rival.reason.clone()]
+        })
+        .collect();
+    let (from, to) = (format!("at {}", plan.from), format!("at {}", plan.to));
+    table(out, ["algorithm", "chunks", &from, &to, "outcome"], &rows);
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn rivals_json(rivals: &[Rival]) -> Value {
+    let end = |(chunks, time): &(u32, Time)| json!({ "chunks": chunks, "time": time_json(time) });
+    let list = rivals.iter().map(|rival| {
+        json!({
+            "algorithm": rival.name, "at_smallest": end(&rival.smallest), "at_largest": end(&rival.largest),
+            "chosen": rival.chosen, "reason": rival.reason,
+        })
+    });
+    Value::Array(list.collect())
+}
+
+/// What cannot be in a set of plans; one line an algorithm.
+pub fn refused(out: &mut String, refused: &[Refused]) {
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for group in refused.chunk_by(|a, b| a.name == b.name) {
+        let Some(first) = group.first() else { continue };
+        let chunks: Vec<String> = group.iter().filter_map(|one| Some(one.chunks?.to_string())).collect();
+        rows.push([first.name.to_owned(), chunks.join(", "), first.reason.clone()]);
+    }
+    table(out, ["algorithm", "chunks", "reason"], &rows);
+}
+
+/// The same as JSON.
+#[must_use]
+pub fn refused_json(refused: &[Refused]) -> Value {
+    let list = refused.iter().map(|one| json!({ "algorithm": one.name, "chunks": one.chunks, "reason": one.reason }));
     Value::Array(list.collect())
 }
 

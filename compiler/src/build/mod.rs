@@ -198,6 +198,15 @@ impl BuildError {
         }
     }
 
+    /// What went wrong, for where the name of the algorithm stands beside it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::DoesNotFit { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// The same for a person, with what to do about it.
     #[must_use]
     pub fn to_diagnostic(&self) -> Diagnostic {

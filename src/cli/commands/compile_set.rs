@@ -16,7 +16,7 @@ use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, report};
 use crate::export::{ExportRequest, Format, can_export, export};
 use crate::pipeline::Loaded;
-use crate::size_set::{SetPlan, SetRequest, compile_set};
+use crate::size_set::{Set, SetPlan, SetRequest, compile_set};
 
 /// Compiles the set and writes it.
 pub fn run(
@@ -39,25 +39,25 @@ pub fn run(
         targets.iter().try_for_each(|target| can_export(problem, schedule, &target.request))
     };
     let progress = Progress::new(session.format);
-    let plans = compile_set(loaded, set, files_limit.map(|limit| limit as usize), usable, &progress);
+    let set = compile_set(loaded, set, files_limit.map(|limit| limit as usize), usable, &progress);
     drop(progress);
-    let plans = match plans {
-        Ok(plans) => plans,
+    let set = match set {
+        Ok(set) => set,
         Err(failure) => return Ok(failed(session, &failure, sources)),
     };
     // Everything is exported before anything is written.
     let mut folders = Vec::new();
     if let Some(folder) = &arguments.output {
-        folders.push(export_set(session, sources, &plans, &ExportRequest::new(Format::Json), folder)?);
+        folders.push(export_set(session, sources, &set.plans, &ExportRequest::new(Format::Json), folder)?);
     }
     for target in targets {
         session.printer.diagnostics(several_hosts(loaded, &target.request).as_slice(), sources);
-        folders.push(export_set(session, sources, &plans, &target.request, &target.path)?);
+        folders.push(export_set(session, sources, &set.plans, &target.request, &target.path)?);
     }
     for folder in &folders {
         set_folder::replace(&folder.path, &folder.files).map_err(|d| vec![d])?;
     }
-    print(session, &plans, &folders)?;
+    print(session, &set, &folders)?;
     Ok(Status::Done)
 }
 
@@ -110,7 +110,6 @@ fn export_set(
     let mut files = Vec::new();
     let progress = Progress::of(session.format, "verifying and writing", plans.len());
     for (index, plan) in plans.iter().enumerate() {
-        progress.done();
         let (from, to) = (plan.from.0.max(low), plan.to.0.min(high));
         if to < from {
             continue;
@@ -126,6 +125,7 @@ fn export_set(
             "seconds_a_byte": plan.line.per_byte.to_string(), "checked": file.checked,
         }));
         files.push((name, file.text));
+        progress.done();
     }
     let names: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
     let how_to_load = how_to_load(request.format, &folder.join(set_folder::PLANS), &names);
@@ -166,7 +166,8 @@ fn how_to_load(format: Format, folder: &Path, names: &[PathBuf]) -> Vec<String> 
     }
 }
 
-fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(), Vec<Diagnostic>> {
+fn print(session: &Session, set: &Set, folders: &[Folder]) -> Result<(), Vec<Diagnostic>> {
+    let Set { plans, refused } = set;
     if session.format != OutputFormat::Text {
         let list: Vec<_> = plans
             .iter()
@@ -175,7 +176,7 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
                     "from_bytes": plan.from.0, "to_bytes": plan.to.0,
                     "algorithm": plan.compiled.plan.value().algorithm, "chunks": plan.compiled.plan.value().chunks,
                     "time_at_largest": report::time_json(&plan.compiled.price.total),
-                    "checks": report::checks_json(&plan.compiled.checks),
+                    "candidates": report::rivals_json(&plan.rivals), "checks": report::checks_json(&plan.compiled.checks),
                 })
             })
             .collect();
@@ -183,7 +184,10 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
             .iter()
             .map(|folder| json!({ "folder": folder.path.display().to_string(), "index": folder.index }))
             .collect();
-        let value = json!({ "command": "compile", "verdict": "verified", "plans": list, "folders": folders });
+        let value = json!({
+            "command": "compile", "verdict": "verified", "problem": plans.last().map(|plan| report::problem_json(&plan.problem)),
+            "plans": list, "refused": report::refused_json(refused), "folders": folders,
+        });
         return session.print_json(value);
     }
     let mut out = String::new();
@@ -212,6 +216,15 @@ fn print(session: &Session, plans: &[SetPlan], folders: &[Folder]) -> Result<(),
         .collect();
     out.push('\n');
     report::table(&mut out, ["from", "to", "algorithm", "chunks", "time at the largest", "bound there"], &rows);
+    out.push_str("\nthe candidates, at both ends of each range; prices are exact for sizes that divide evenly\n");
+    for plan in plans {
+        out.push('\n');
+        report::rivals(&mut out, plan);
+    }
+    if !refused.is_empty() {
+        out.push_str("\nleft out\n");
+        report::refused(&mut out, refused);
+    }
     out.push_str("\nevery plan was verified; the checks of the last one:\n");
     if let Some(plan) = plans.last() {
         report::checks(&mut out, &plan.compiled.checks);
