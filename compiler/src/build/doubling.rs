@@ -70,7 +70,8 @@ pub(crate) fn recursive_doubling_flows(site: &Site) -> u64 {
 /// Recursive halving (reduce_scatter) and doubling (all_gather), most data between nearest ranks.
 ///
 /// Step i of the reduce_scatter pairs u with v = u ⊕ 2^i and sends the blocks b ≡ v mod 2^{i+1}; the all_gather reverses
-/// it. On a ring h = c = 2^i. Cost of a phase on a full crossbar: log₂ n·(α_s + h·α_p) + (n−1)/n·m·β.
+/// it. On a ring h = c = 2^i, except that the way to the opposite rank is split, which halves the last c. Cost of a phase
+/// on a full crossbar: log₂ n·(α_s + h·α_p) + (n−1)/n·m·β.
 ///
 /// # Source
 /// Rabenseifner 2004; Thakur et al. 2005; Eqs. 2 and 3 of the Shortcut paper.
