@@ -1,13 +1,16 @@
 //! For each rule of the MSCCL XML format a file that breaks only it: what breaks is written here from the runtimes' sources,
-//! and switching a rule off turns its line red.
+//! and switching a rule off turns its line red. The page of the rules is made here too.
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use rondo::backends::msccl_xml::{Effect, Fate, RULES, examine, parse};
-use rondo::ir::profile::RuntimeProfile;
+use rondo::ir::diagnostic::CodeEntry;
+use rondo::ir::profile::{RuntimeProfile, SizeEnd};
 use rondo::judge::{JudgeOptions, Verdict, judge_file};
 
 /// One instruction: type, source, destination, count, dependency, hasdep.
@@ -381,4 +384,145 @@ fn a_file_that_goes_wrong_wherever_it_is_loaded_is_refuted() {
     assert_eq!(judge(&long_reduction()).verdict, Verdict::Verified);
     // Nobody loads it, which is no refutation while no runtime is named.
     assert_eq!(judge(&all_gather(34)).verdict, Verdict::Verified);
+}
+
+/// Runtimes at which a file of the table, or one that goes further, breaks the rule; all for what their readers share.
+fn broken_at() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let far = |channels: &str| all_reduce().replace("chan=\"0\"", "chan=\"200\"").replace("nchannels=\"1\"", channels);
+    let further = [all_reduce_with(2, 2000, "", &idle_blocks(1, 1100, 1)), far("nchannels=\"201\"")];
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for text in table().into_iter().map(|(.., text)| text).chain(further) {
+        let Ok(parsed) = parse("file.xml", &text) else { continue };
+        for broken in examine("file.xml", &parsed, &RuntimeProfile::LOADABLE).0 {
+            found.entry(broken.diagnostic.code).or_default().extend(broken.runtimes);
+        }
+    }
+    for rule in RULES {
+        let all = || RuntimeProfile::LOADABLE.iter().map(|runtime| runtime.name).collect();
+        found.entry(rule.entry.code).or_insert_with(all);
+    }
+    found
+}
+
+/// Rows of the limits: what is limited, then msccl, azure and rccl.
+fn limits() -> Vec<(&'static str, Vec<String>)> {
+    let rows = RuntimeProfile::LOADABLE.map(|profile| {
+        // Every field: a new one must not be forgotten here.
+        let RuntimeProfile {
+            name: _,
+            version,
+            instructions,
+            threadblocks,
+            threadblocks_per_channel,
+            channels,
+            count,
+            waitable_threadblock,
+            xml_nodes,
+            xml_children,
+            files,
+            fused_reduces,
+            fused_reduces_overrun,
+            reserved_names,
+            scratch_at_start,
+            ll_sends_finish_reading,
+            fused_receives,
+            reduce_scatter_name,
+            size_end,
+            all_attributes_mandatory,
+            exact_buffer_chunks,
+            in_place_all_to_all,
+            several_hosts,
+            loadable: _,
+        } = profile;
+        let number = |limit: &Option<u32>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
+        let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
+        let end = match size_end {
+            SizeEnd::Exclusive => "exclusive; 0 is never, missing is 128 MiB",
+            SizeEnd::InclusiveZeroUnlimited => "inclusive; 0 is no limit",
+        };
+        vec![
+            ("version described", (*version).to_owned()),
+            ("instructions of a threadblock", number(instructions)),
+            ("threadblocks of a rank", number(threadblocks)),
+            ("threadblocks that send, or receive, on a channel of a rank", number(threadblocks_per_channel)),
+            ("channels", number(channels)),
+            ("chunks of an instruction (`cnt`)", number(count)),
+            ("highest threadblock that can be waited for", number(waitable_threadblock)),
+            ("XML elements that a rank loads", number(xml_nodes)),
+            ("children of an XML element", number(xml_children)),
+            ("files loaded", number(files)),
+            ("`re` in a row that are joined", number(fused_reduces)),
+            ("more of them overrun an array", yes(*fused_reduces_overrun)),
+            ("fused receives (rcs, rrs, rrc, rrcs) run", yes(*fused_receives)),
+            ("spelling of reduce-scatter", format!("`{reduce_scatter_name}`")),
+            ("`maxBytes` is", end.to_owned()),
+            ("`outofplace`, `minBytes`, `maxBytes` are mandatory", yes(*all_attributes_mandatory)),
+            ("`i_chunks`, `o_chunks` must be 0 or exact", yes(*exact_buffer_chunks)),
+            ("alltoall in place", yes(*in_place_all_to_all)),
+            ("used where ranks are on several machines", yes(*several_hosts)),
+            ("scratch for the largest message is allocated at start", yes(*scratch_at_start)),
+            ("names mean something, and long ones are cut", yes(*reserved_names)),
+            ("an LL send that published has read its source", yes(*ll_sends_finish_reading)),
+        ]
+    });
+    let [first, second, third] = rows;
+    first.into_iter().zip(second).zip(third).map(|(((what, a), (_, b)), (_, c))| (what, vec![a, b, c])).collect()
+}
+
+fn page() -> String {
+    let mut out = String::from(
+        "# Rules of MSCCL XML\n\n\
+         What `rondo verify` checks of an MSCCL XML file besides what it computes (deadlock, races and results have V codes), for the three\n\
+         runtimes that load such files. This page is made from the rules: `RONDO_UPDATE=1 cargo test --test msccl_rules`. `rondo explain B062`\n\
+         prints an entry.\n\n\
+         | effect | a file that breaks the rule | without `--runtime` | with it |\n| --- | --- | --- | --- |\n\
+         | unreadable | is refused by the readers, read as something else, or promises nothing that could be checked | exit status 2 | 2 |\n\
+         | goes wrong | is loaded, and then hangs, computes something else or leaves its memory | 1, unless another runtime uses it | 1 |\n\
+         | not loaded | is refused, or every call that uses it fails | a warning | 1 |\n\
+         | not selected | is loaded, and some or all calls that it is meant for do not use it | a warning | 1 if no call is left |\n\
+         | warning | is probably not meant so | a warning | a warning |\n\
+         | note | is fine; worth knowing | a note | a note |\n\n\
+         ## The rules\n\n\
+         A runtime has a • where a file can break the rule.\n\n\
+         | code | rule | effect | msccl | azure | rccl | explanation |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    let broken_at = broken_at();
+    for rule in RULES {
+        let CodeEntry { code, title, explanation } = rule.entry;
+        let effect = match rule.effect {
+            Effect::Unreadable => "unreadable",
+            Effect::Wrong => "goes wrong",
+            Effect::NotLoaded => "not loaded",
+            Effect::NotSelected => "not selected",
+            Effect::Warning => "warning",
+            Effect::Note => "note",
+        };
+        let runtimes =
+            RuntimeProfile::LOADABLE.map(|runtime| if broken_at[code].contains(runtime.name) { "•" } else { "" });
+        // No row of a table may be split by what stands in it.
+        let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let [a, b, c] = runtimes;
+        writeln!(out, "| {code} | {} | {effect} | {a} | {b} | {c} | {} |", cell(title), cell(explanation)).unwrap();
+    }
+    out.push_str(
+        "\n## The limits behind them\n\nData, a table per runtime and version (`ir/src/profile.rs`). Newer versions may differ.\n\n\
+         | | msccl | azure | rccl |\n| --- | --- | --- | --- |\n",
+    );
+    for (what, cells) in limits() {
+        writeln!(out, "| {what} | {} |", cells.join(" | ")).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_page_says_what_the_rules_say() {
+    let (file, page) = (common::path("docs/msccl-rules.md"), page());
+    if std::env::var_os("RONDO_UPDATE").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    for (kept, page) in kept.lines().zip(page.lines()) {
+        assert_eq!(kept, page, "RONDO_UPDATE=1 cargo test --test msccl_rules makes the page anew");
+    }
+    assert_eq!(kept, page);
 }
