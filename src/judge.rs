@@ -372,7 +372,8 @@ fn same_problem(problem: &Problem, loaded: &Loaded) -> Result<String, Box<Diagno
     if *problem != wanted {
         return differs("initial circuits", format!("{:?}", problem.circuits()), format!("{:?}", wanted.circuits()));
     }
-    Ok(format!("the job {}: {}", job.file, groups(&wanted)))
+    let collectives: Vec<_> = wanted.groups().iter().map(|group| group.collective().to_string()).collect();
+    Ok(format!("the job {}: {}", job.file, collectives.join(" and ")))
 }
 
 /// A program, once for each reading that the file claims.

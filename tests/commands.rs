@@ -636,7 +636,7 @@ fn an_all_to_all_says_what_it_leaves_out() {
 fn a_program_above_the_limit_of_the_second_opinion_says_so() {
     let file = "tests/corpus/msccl-xml/azure-ncv4-ar_hier_12_Simple.xml";
     let prints = |more: &[&str], status: i32| rondo(&[&["verify", file], more].concat()).expect(status).stdout;
-    assert!(prints(&["--require-smt"], 0).contains("smt-no-race        proved"));
+    assert!(prints(&["--require-smt"], 0).contains("smt-no-race      proved"));
     let limit = "not run: the program has more than 100 events, which is the limit";
     assert!(prints(&["--smt-events", "100"], 0).contains(limit));
     // Required and not finished: undecided.

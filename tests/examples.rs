@@ -4,23 +4,35 @@
 
 mod common;
 
-use common::{files, rondo};
+use common::{Run, files, path, rondo};
+
+/// A line that a terminal of 100 columns would break.
+#[track_caller]
+fn fits(run: &Run, what: &str) {
+    for line in run.stdout.lines() {
+        assert!(line.chars().count() <= 100, "{what}: {line}");
+    }
+}
 
 #[test]
 fn every_example_compiles_and_its_plan_verifies() {
     let folder = tempfile::tempdir().unwrap();
     for job in files("examples", ".toml") {
-        let job = job.to_str().unwrap().to_owned();
+        // Paths as short as a person's.
+        let job = job.strip_prefix(path("")).unwrap().to_str().unwrap().to_owned();
         let plan = folder.path().join("plan.json");
         let plan = plan.to_str().unwrap();
-        rondo(&["compile", &job, "-o", plan]).expect(0);
+        let check = |arguments: &[&str]| fits(&rondo(arguments).expect(0), &arguments.join(" "));
+        check(&["compile", &job, "-o", plan]);
+        check(&["cost", &job]);
+        check(&["topology", "show", &job]);
         if std::fs::metadata(plan).unwrap().is_file() {
-            rondo(&["verify", plan]).expect(0);
-            rondo(&["verify", plan, "--against", &job]).expect(0);
-            rondo(&["cost", plan]).expect(0);
+            check(&["verify", plan]);
+            check(&["verify", plan, "--against", &job]);
+            check(&["cost", plan]);
             std::fs::remove_file(plan).unwrap();
         } else {
-            rondo(&["verify", plan]).expect(0);
+            check(&["verify", plan]);
             std::fs::remove_dir_all(plan).unwrap();
         }
     }
@@ -38,8 +50,12 @@ fn the_same_input_gives_the_same_bytes_on_any_number_of_threads() {
 #[test]
 fn the_third_party_msccl_files_are_all_correct() {
     let corpus = files("tests/corpus/msccl-xml", ".xml");
+    let corpus: Vec<_> = corpus.iter().map(|file| file.strip_prefix(path("")).unwrap()).collect();
     assert_eq!(corpus.len(), 11);
-    for file in corpus {
-        rondo(&["verify", file.to_str().unwrap()]).expect(0);
+    for file in &corpus {
+        fits(&rondo(&["verify", file.to_str().unwrap()]).expect(0), "verify");
     }
+    let all = std::iter::once("verify").chain(corpus.iter().map(|file| file.to_str().unwrap()));
+    let all = rondo(&all.collect::<Vec<_>>()).expect(0);
+    assert!(all.stdout.contains("11 files: 11 verified"), "{}", all.stdout);
 }

@@ -348,7 +348,7 @@ fn why_not(key: &Key, best: &Key) -> (Verdict, String) {
         } else if best.flows < key.flows {
             format!("as long, but {} flows instead of {}", key.flows, best.flows)
         } else {
-            "as long; the other comes first in the stated order".to_owned()
+            "as long, but later in the stated order".to_owned()
         };
         return (Verdict::Tie, reason);
     }

@@ -1,6 +1,7 @@
 //! Results as text and as JSON: the same facts.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use rondo_compiler::auto::{CandidateReport, Verdict};
 use rondo_compiler::cost::{Cost, bandwidths};
@@ -12,14 +13,48 @@ use rondo_verify::{Answer, Check};
 use serde_json::{Value, json};
 
 use super::render::{Sources, located};
+use crate::export::Exported;
 use crate::size_set::{Refused, Rival, SetPlan};
 
 /// Widest name in the left column.
 const LEFT: usize = 12;
 
+/// Columns that a report takes, unless a word is longer.
+const WIDTH: usize = 100;
+
+/// The lines of a text, cut between words where they are wider than that; at a punctuation mark, if there is one near.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut rest = line;
+        while width < rest.chars().count() {
+            let limit = rest.char_indices().nth(width).map_or(rest.len(), |(at, _)| at);
+            let spaces = || rest.match_indices(' ').map(|(at, _)| at).filter(|&at| 0 < at);
+            let fits = |&at: &usize| at <= limit;
+            let marked = |&at: &usize| {
+                2 * limit < 3 * at && (rest[..at].ends_with([',', ';', ':']) || rest[at..].starts_with(" ("))
+            };
+            let last = spaces().filter(fits).rfind(marked).or_else(|| spaces().rfind(fits));
+            // A word that is too long stays whole.
+            let Some(at) = last.or_else(|| spaces().next()) else { break };
+            lines.push(rest[..at].trim_end().to_owned());
+            rest = rest[at..].trim_start();
+        }
+        lines.push(rest.to_owned());
+    }
+    lines
+}
+
+/// A text with each of its lines so far to the right.
+pub fn indented(out: &mut String, indent: usize, text: &str) {
+    for line in wrapped(text, WIDTH - indent) {
+        let _ = writeln!(out, "{:indent$}{line}", "");
+    }
+}
+
 /// A line of the form `name         text`, further lines indented.
 pub fn line(out: &mut String, name: &str, text: &str) {
-    for (index, part) in text.lines().enumerate() {
+    for (index, part) in wrapped(text, WIDTH - LEFT - 1).iter().enumerate() {
         let _ = writeln!(out, "{:LEFT$} {part}", if index == 0 { name } else { "" });
     }
 }
@@ -206,27 +241,41 @@ pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
     }
 }
 
-/// A table with columns as wide as they need to be; the last one is not padded.
+/// A table with columns as wide as they need to be. If that is too wide, the widest one is cut into lines.
 pub fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]]) {
-    let mut widths = head.map(|h| h.chars().count());
-    for row in rows {
+    let head = head.map(str::to_owned);
+    rows_of(out, 0, std::iter::once(&head).chain(rows));
+}
+
+/// Rows without a head, indented.
+fn rows_of<'a, const N: usize>(out: &mut String, indent: usize, rows: impl Iterator<Item = &'a [String; N]> + Clone) {
+    const GAP: usize = 2;
+    let mut widths = [0; N];
+    for row in rows.clone() {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = cell.lines().map(|line| line.chars().count()).max().unwrap_or(0).max(*width);
         }
     }
-    let mut write = |cells: Vec<&str>| {
-        let mut text = String::new();
-        for (index, cell) in cells.iter().enumerate() {
-            text.push_str(cell);
-            if index + 1 < N {
-                text.extend(std::iter::repeat_n(' ', widths[index] - cell.chars().count() + 2));
+    let total = indent + widths.iter().sum::<usize>() + GAP * N.saturating_sub(1);
+    if let Some(widest) = widths.iter_mut().max().filter(|_| WIDTH < total) {
+        *widest = widest.saturating_sub(total - WIDTH).max(WIDTH / 4);
+    }
+    let rows: Vec<[Vec<String>; N]> =
+        rows.map(|row| std::array::from_fn(|column| wrapped(&row[column], widths[column]))).collect();
+    for (column, width) in widths.iter_mut().enumerate() {
+        let lines = rows.iter().flat_map(|row| &row[column]).map(|line| line.chars().count());
+        *width = lines.max().unwrap_or(0);
+    }
+    for cells in rows {
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            let mut text = " ".repeat(indent);
+            for (cell, width) in cells.iter().zip(widths) {
+                let cell = cell.get(line).map_or("", String::as_str);
+                let _ = write!(text, "{cell:width$}{:GAP$}", "");
             }
+            let _ = writeln!(out, "{}", text.trim_end());
         }
-        let _ = writeln!(out, "{}", text.trim_end());
-    };
-    write(head.to_vec());
-    for row in rows {
-        write(row.iter().map(String::as_str).collect());
     }
 }
 
@@ -309,10 +358,20 @@ pub fn refused_json(refused: &[Refused]) -> Value {
 
 /// What was checked and how.
 pub fn checks(out: &mut String, checks: &[Check]) {
-    for check in checks {
-        let opinion = if check.decides || !check.name.starts_with("smt") { "" } else { " (second opinion)" };
-        let _ = writeln!(out, "  {:18} {:8} {}{opinion}", check.name, answer(check.answer), check.detail);
-    }
+    let rows: Vec<_> = checks
+        .iter()
+        .map(|check| {
+            let opinion = if check.decides || !check.name.starts_with("smt") { "" } else { " (second opinion)" };
+            [check.name.to_owned(), answer(check.answer).to_owned(), format!("{}{opinion}", check.detail)]
+        })
+        .collect();
+    rows_of(out, 2, rows.iter());
+}
+
+/// What was written and how it was checked.
+pub fn wrote(out: &mut String, path: &Path, file: &Exported) {
+    let _ = writeln!(out, "wrote {} ({} bytes)", path.display(), file.text.len());
+    indented(out, 2, &file.checked);
 }
 
 /// Why the checks give no verdict: the deciding ones that were not finished.
@@ -343,4 +402,31 @@ pub fn checks_json(checks: &[Check]) -> Value {
 #[must_use]
 pub fn findings_json(findings: &[Diagnostic], sources: &Sources) -> Value {
     findings.iter().map(|finding| located(finding, sources)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_words() {
+        assert_eq!(wrapped("one two, three four", 12), ["one two,", "three four"]);
+        assert_eq!(wrapped("one two three", 9), ["one two", "three"]);
+        assert_eq!(wrapped("one\n\ntwo", 9), ["one", "", "two"]);
+        assert_eq!(wrapped("a/very/long/path and so on", 8), ["a/very/long/path", "and so", "on"]);
+        assert_eq!(wrapped("  äöü äöü", 7), ["  äöü", "äöü"]);
+        assert!(wrapped("", 9).is_empty());
+    }
+
+    #[test]
+    fn the_widest_column_of_a_table_is_cut() {
+        let text = "word ".repeat(30);
+        let mut out = String::new();
+        table(&mut out, ["a", "b", "c"], &[["1".to_owned(), text, "2".to_owned()]]);
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!(lines.len(), 3, "{out}");
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{out}");
+        assert_eq!((lines[1].chars().last(), lines[1].chars().count()), (Some('2'), WIDTH), "{out}");
+        assert!(lines[2].starts_with("   word word"), "{out}");
+    }
 }

@@ -18,7 +18,7 @@ fn frame(site: &Site, algorithm: &'static str) -> Result<(Vec<u32>, Vec<u32>), B
     let sides = match site.shape() {
         Shape::Torus { sides } => sides.clone(),
         Shape::Ring { both: true } => {
-            return refuse("the topology is a ring, where `ring-two-way` or `direct` does the same".to_owned());
+            return refuse("on a ring `ring-two-way` or `direct` does this".to_owned());
         }
         _ => return refuse("the topology is no torus".to_owned()),
     };

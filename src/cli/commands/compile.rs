@@ -231,11 +231,12 @@ fn print(
     if !defaults.is_empty() {
         out.push_str("\ndefaults of the cost model\n");
         for default in defaults {
-            out.push_str(&format!("  {default}\n"));
+            report::indented(&mut out, 2, &default);
         }
     }
     for (path, file) in written {
-        out.push_str(&format!("\nwrote {} ({} bytes)\n  {}\n", path.display(), file.text.len(), file.checked));
+        out.push('\n');
+        report::wrote(&mut out, path, file);
     }
     if written.is_empty() {
         out.push_str("\nnothing written; -o PLAN.json keeps the plan, --emit FORMAT=FILE writes it for a runtime");

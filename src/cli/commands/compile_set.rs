@@ -232,7 +232,7 @@ fn print(session: &Session, set: &Set, folders: &[Folder]) -> Result<(), Vec<Dia
     for folder in folders {
         out.push_str(&format!("\nwrote {}, with index.json; to load it:\n", folder.path.display()));
         for line in &folder.how_to_load {
-            out.push_str(&format!("  {line}\n"));
+            report::indented(&mut out, 2, line);
         }
     }
     if folders.is_empty() {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::sources;
 use crate::cli::args::ExportArguments;
 use crate::cli::progress::Progress;
-use crate::cli::{CommandResult, OutputFormat, Session, Status, io};
+use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
 use crate::export::{ExportRequest, Format, export};
 use crate::pipeline::{Proof, judge};
 
@@ -50,11 +50,13 @@ pub fn run(session: &Session, arguments: &ExportArguments) -> CommandResult {
     session.printer.diagnostics(&exported.warnings, &sources);
     io::write(&arguments.output, exported.text.as_bytes()).map_err(|d| vec![d])?;
     if arguments.output != Path::new("-") {
-        let file = arguments.output.display().to_string();
-        let (bytes, checked) = (exported.text.len(), exported.checked);
         if session.format == OutputFormat::Text {
-            session.print(&format!("wrote {file} ({bytes} bytes)\n  {checked}\n"))?;
+            let mut out = String::new();
+            report::wrote(&mut out, &arguments.output, &exported);
+            session.print(&out)?;
         } else {
+            let file = arguments.output.display().to_string();
+            let (bytes, checked) = (exported.text.len(), exported.checked);
             session.print_json(json!({ "command": "export", "file": file, "bytes": bytes, "checked": checked }))?;
         }
     }

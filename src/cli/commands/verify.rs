@@ -190,7 +190,7 @@ fn text(judged: &[(String, Judgement)]) -> String {
     if let [(name, judgement)] = judged {
         out.push_str(&format!("{name}: {}\n", judgement.verdict.name()));
         for against in &judgement.against {
-            out.push_str(&format!("  against {against}\n"));
+            report::indented(&mut out, 2, &format!("against {against}"));
         }
         report::checks(&mut out, &judgement.checks);
         if !judgement.runtimes.is_empty() {
@@ -215,18 +215,19 @@ fn text(judged: &[(String, Judgement)]) -> String {
     let rows: Vec<_> = judged
         .iter()
         .map(|(name, judgement)| {
-            let count = |severity| judgement.findings.iter().filter(|f| f.severity == severity).count();
-            [
-                judgement.verdict.name().to_owned(),
-                name.clone(),
-                judgement.format.to_owned(),
-                count(Severity::Error).to_string(),
-                count(Severity::Warning).to_string(),
-                judgement.against.first().cloned().unwrap_or_default(),
-            ]
+            let count = |severity, what: &str| {
+                let count = judgement.findings.iter().filter(|f| f.severity == severity).count();
+                (count != 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+            };
+            let errors = count(Severity::Error, "error");
+            let format = (!judgement.format.is_empty()).then(|| judgement.format.to_owned());
+            let against = judgement.against.first().map(|against| format!("against {against}"));
+            let facts = [format, errors, count(Severity::Warning, "warning"), against];
+            let facts: Vec<_> = facts.into_iter().flatten().collect();
+            [judgement.verdict.name().to_owned(), format!("{name}\n{}", facts.join(", "))]
         })
         .collect();
-    report::table(&mut out, ["verdict", "file", "format", "errors", "warnings", "against"], &rows);
+    report::table(&mut out, ["verdict", "file"], &rows);
     let count = |verdict| judged.iter().filter(|(_, judgement)| judgement.verdict == verdict).count();
     out.push_str(&format!(
         "\n{} files: {} verified, {} refuted, {} unreadable, {} unknown\n",

@@ -23,6 +23,11 @@
 mod events;
 mod query;
 mod symbolic;
+
+fn queries_text(count: usize) -> String {
+    if count == 1 { "1 query".to_owned() } else { format!("{count} queries") }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -218,7 +223,7 @@ impl<'a> Second<'a> {
             })
             .collect();
         let count = queries.slices.len() + usize::from(queries.rest.is_some());
-        let asked = format!("{} pairs of conflicting accesses in {count} queries", conflicts.len());
+        let asked = format!("{} pairs of conflicting accesses in {}", conflicts.len(), queries_text(count));
         if let Some(rest) = &queries.rest {
             match self.ask(rest, &self.split) {
                 Err(reason) => return (Opinion::unknown(format!("{reason}; {asked}")), None),
@@ -286,7 +291,7 @@ impl<'a> Second<'a> {
         match unknown {
             Some(reason) => Opinion::unknown(reason),
             None => {
-                let detail = format!("for all inputs: {places} places in {} queries", queries.len());
+                let detail = format!("for all inputs: {places} places in {}", queries_text(queries.len()));
                 Opinion { answer: Answer::Proved, detail }
             }
         }
