@@ -595,7 +595,8 @@ fn certificates_are_written_for_what_is_verified() {
     assert!(answers[..2].iter().all(|answer| answer.ends_with(" sat)")), "{answers:?}");
     assert!(answers[2..].iter().all(|answer| answer.ends_with(" unsat)")), "{answers:?}");
     assert_eq!(text.matches("(check-sat)").count(), answers.len());
-    rondo(&["compile", "examples/ring8/job.toml", "--certificate", path]).expect(0);
+    let run = rondo(&["compile", JOB, "--certificate", path]).expect(0);
+    assert!(run.stdout.contains(&format!("wrote {path} (")), "{}", run.stdout);
     assert!(std::fs::read_to_string(&proof).unwrap().contains("(check-sat)"));
     // Right, but above the limit: what was asked for is missing.
     rondo(&["verify", corpus, "--no-smt", "--smt-events", "3", "--certificate", path]).expect(2).says("X020");
@@ -609,6 +610,37 @@ fn certificates_are_written_for_what_is_verified() {
     rondo_with(&["verify", "-", "--certificate", path], wrong.as_bytes()).expect(1).says("X020");
     assert!(!proof.exists());
     rondo(&["compile", "examples/size-range/job.toml", "--certificate", path]).expect(2).says("no one certificate");
+}
+
+/// Where one output cannot be written, none is, and an earlier one stays.
+#[test]
+fn outputs_are_written_together_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |name: &str| folder.path().join(name).display().to_string();
+    let listed = || std::fs::read_dir(folder.path()).unwrap().count();
+    let emit = |path: &str| format!("msccl-xml:azure={path}");
+    std::fs::write(name("plan.json"), "mine").unwrap();
+    let job = |more: &[&str], status: i32| {
+        rondo(&[&["compile", JOB, "--no-smt", "-o", &name("plan.json")], more].concat()).expect(status)
+    };
+    job(&["--emit", &emit(&name("plan.xml")), "--emit", &emit(&name("none/plan.xml"))], 2).says("cannot write");
+    job(&["--emit", &emit(&name("plan.xml")), "--emit", &emit(&name(""))], 2).says("cannot write");
+    if cfg!(feature = "smt") {
+        job(&["--certificate", &name("proof.smt2"), "--emit", &emit(&name("none/plan.xml"))], 2).says("cannot write");
+        // A plan that azure has no room for.
+        let many = ["--algorithm", "chain", "--chunks", "1024"];
+        let more = ["--certificate", &name("proof.smt2"), "--emit", &emit(&name("plan.xml"))];
+        job(&[&many[..], &more].concat(), 2).says("azure");
+    }
+    assert_eq!((listed(), std::fs::read_to_string(name("plan.json")).unwrap().as_str()), (1, "mine"));
+    // A set of plans: the second folder cannot be made, so the first one is not written.
+    if cfg!(target_os = "linux") {
+        let set = ["compile", "examples/size-range/job.toml", "--no-smt", "-o", &name("set"), "--emit"];
+        rondo(&[&set[..], &[&emit("/proc/none/set")]].concat()).expect(2).says("cannot write");
+    }
+    assert_eq!(listed(), 1);
+    job(&["--emit", &emit(&name("plan.xml"))], 0);
+    assert_eq!(listed(), 2);
 }
 
 #[test]

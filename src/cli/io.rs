@@ -48,26 +48,50 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Diagnostic> {
 /// # Errors
 /// X003 with the reason of the operating system. A closed standard output is no error.
 pub fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
-    if path == Path::new("-") {
-        return print(contents);
+    write_all(&[(path, contents)])
+}
+
+/// Writes several files or, as far as that is possible, none: all are complete beside their places before the first is renamed.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Diagnostic> {
+    let staged = files.iter().map(|(path, contents)| stage(path, contents).map_err(|e| unwritable(path, &e)));
+    let staged: Vec<Option<tempfile::NamedTempFile>> = staged.collect::<Result<_, _>>()?;
+    for (file, (path, contents)) in staged.into_iter().zip(files) {
+        let written = match file {
+            Some(file) => file.persist(path).map(drop).map_err(|e| e.error),
+            None if *path == Path::new("-") => {
+                print(contents)?;
+                continue;
+            }
+            None => std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(contents)),
+        };
+        written.map_err(|error| unwritable(path, &error))?;
     }
-    let attempt = || -> io::Result<()> {
-        // A device or pipe (`/dev/null`) cannot be renamed over.
-        if std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
-            return std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents);
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = temporary_file(folder)?;
-        file.write_all(contents)?;
-        file.as_file().sync_all()?;
-        keep_permissions(file.as_file(), path)?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
-    };
-    attempt().map_err(|error| {
-        Diagnostic::error("X003", format!("cannot write {}: {}", path.display(), reason(&error)))
-            .help("check that the folder exists and can be written; `-` writes to standard output")
-    })
+    Ok(())
+}
+
+/// A temporary file that only has to be renamed; `None` for what cannot be renamed over.
+fn stage(path: &Path, contents: &[u8]) -> io::Result<Option<tempfile::NamedTempFile>> {
+    // A device or pipe (`/dev/null`).
+    if path == Path::new("-") || std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        return Ok(None);
+    }
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = temporary_file(folder)?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    keep_permissions(file.as_file(), path)?;
+    Ok(Some(file))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::error("X003", format!("cannot write {}: {}", path.display(), reason(error)))
+        .help("check that the folder exists and can be written; `-` writes to standard output")
 }
 
 /// The reason of the operating system, without the name of a temporary file, which `tempfile` adds.

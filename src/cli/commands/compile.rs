@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rondo_compiler::auto::Watch as _;
 use rondo_compiler::fabric::LinkKind;
 use rondo_compiler::front::job::{SizeRequest, build_problem};
 use rondo_ir::diagnostic::Diagnostic;
@@ -13,7 +14,7 @@ use crate::cli::args::CompileArguments;
 use crate::cli::progress::Progress;
 use crate::cli::render::Sources;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
-use crate::export::{ExportRequest, Format, export};
+use crate::export::{ExportRequest, Exported, Format, export};
 use crate::judge::schedule_certificate;
 use crate::pipeline::{Compiled, Failure, Loaded, Proof, Request, compile_watched};
 use crate::size_set;
@@ -66,29 +67,33 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
             return Ok(failed(session, &failure, &sources));
         }
     };
-    drop(progress);
-    session.printer.diagnostics(&compiled.findings, &sources);
-
+    progress.aside(|| session.printer.diagnostics(&compiled.findings, &sources));
+    progress.begin("writing and verifying files", 1);
+    // Everything is made and checked before anything is written.
     let mut written = Vec::new();
     if let Some(path) = &arguments.output {
         let plan = export(&compiled.plan, &ExportRequest::new(Format::Json))?;
         written.push((path.clone(), plan));
-    }
-    if let Some(path) = &arguments.certificate {
-        let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(Status::Undecided) };
-        let text = schedule_certificate(problem, compiled.plan.value(), &proof).map_err(|finding| vec![*finding])?;
-        io::write(path, text.as_bytes()).map_err(|d| vec![d])?;
     }
     for target in &targets {
         let mut file = export(&compiled.plan, &target.request)?;
         file.warnings.extend(several_hosts(&loaded, &target.request));
         written.push((target.path.clone(), file));
     }
-    let to_stdout = written.iter().any(|(path, _)| path == Path::new("-"));
-    for (path, file) in &written {
-        session.printer.diagnostics(&file.warnings, &sources);
-        io::write(path, file.text.as_bytes()).map_err(|d| vec![d])?;
+    if let Some(path) = &arguments.certificate {
+        let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(Status::Undecided) };
+        let text = schedule_certificate(problem, compiled.plan.value(), &proof).map_err(|finding| vec![*finding])?;
+        let checked = "the proof as SMT-LIB 2, for another solver".to_owned();
+        written.push((path.clone(), Exported { text, warnings: Vec::new(), checked }));
     }
+    drop(progress);
+    for (_, file) in &written {
+        session.printer.diagnostics(&file.warnings, &sources);
+    }
+    let outputs: Vec<(&Path, &[u8])> =
+        written.iter().map(|(path, file)| (path.as_path(), file.text.as_bytes())).collect();
+    let to_stdout = outputs.iter().any(|(path, _)| *path == Path::new("-"));
+    io::write_all(&outputs).map_err(|d| vec![d])?;
     // A plan on standard output is the result; the report would mix with it.
     if !to_stdout {
         print(session, &loaded, &sources, &compiled, &written)?;
@@ -185,7 +190,7 @@ fn print(
     loaded: &Loaded,
     sources: &Sources,
     compiled: &Compiled,
-    written: &[(PathBuf, crate::export::Exported)],
+    written: &[(PathBuf, Exported)],
 ) -> Result<(), Vec<Diagnostic>> {
     let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(()) };
     let schedule = compiled.plan.value();

@@ -54,9 +54,8 @@ pub fn run(
         session.printer.diagnostics(several_hosts(loaded, &target.request).as_slice(), sources);
         folders.push(export_set(session, sources, &set.plans, &target.request, &target.path)?);
     }
-    for folder in &folders {
-        set_folder::replace(&folder.path, &folder.files).map_err(|d| vec![d])?;
-    }
+    let contents: Vec<_> = folders.iter().map(|folder| (folder.path.as_path(), folder.files.as_slice())).collect();
+    set_folder::replace(&contents).map_err(|d| vec![d])?;
     print(session, &set, &folders)?;
     Ok(Status::Done)
 }

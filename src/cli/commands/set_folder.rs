@@ -66,27 +66,39 @@ fn entries(folder: &Path) -> Result<BTreeSet<String>, Diagnostic> {
     list().map_err(|error| Diagnostic::error("X001", format!("cannot read {}: {error}", folder.display())))
 }
 
-/// Writes the files (path below the folder, content) to a folder beside it, then puts that in its place. An earlier set stays as it
-/// is if anything fails.
+/// Folders with their files (path below the folder, content).
+pub type Contents<'a> = (&'a Path, &'a [(String, String)]);
+
+/// Writes the files of each folder to one beside it, then puts those in their places. The earlier sets stay as they are if anything
+/// fails before that.
 ///
 /// # Errors
 /// X003 with the reason of the operating system; as [`check`].
-pub fn replace(folder: &Path, files: &[(String, String)]) -> Result<(), Diagnostic> {
-    let fail = |error: io::Error| {
-        Diagnostic::error("X003", format!("cannot write {}: {error}", folder.display()))
-            .help("check that the folder around it can be written")
-    };
-    check(folder)?;
-    // A link to a folder stays one.
-    let target = if folder.exists() { folder.canonicalize().map_err(fail)? } else { folder.to_owned() };
-    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).map_err(fail)?;
-    let stage = temporary_folder(parent).map_err(fail)?;
-    std::fs::create_dir(stage.path().join(PLANS)).map_err(fail)?;
-    for (name, text) in files {
-        write(&stage.path().join(name), text.as_bytes())?;
+pub fn replace(folders: &[Contents<'_>]) -> Result<(), Diagnostic> {
+    let mut staged = Vec::with_capacity(folders.len());
+    for (folder, files) in folders {
+        check(folder)?;
+        let fail = |error| unwritable(folder, &error);
+        // A link to a folder stays one.
+        let target = if folder.exists() { folder.canonicalize().map_err(fail)? } else { folder.to_path_buf() };
+        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(parent).map_err(fail)?;
+        let stage = temporary_folder(parent).map_err(fail)?;
+        std::fs::create_dir(stage.path().join(PLANS)).map_err(fail)?;
+        for (name, text) in *files {
+            write(&stage.path().join(name), text.as_bytes())?;
+        }
+        staged.push((stage, target));
     }
-    swap(stage, &target).map_err(fail)
+    for (stage, target) in staged {
+        swap(stage, &target).map_err(|error| unwritable(&target, &error))?;
+    }
+    Ok(())
+}
+
+fn unwritable(folder: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::error("X003", format!("cannot write {}: {error}", folder.display()))
+        .help("check that the folder around it can be written")
 }
 
 /// Puts the staged folder in place of the target, whatever there was.
