@@ -8,7 +8,7 @@ use rondo_compiler::build::BuildContext;
 use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
 use rondo_compiler::front::job::{self, Job};
-use rondo_compiler::topology;
+use rondo_compiler::topology::{self, Built, spec::TopologySpec};
 use rondo_ir::collective::{Collective, CollectiveKind};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
@@ -35,21 +35,21 @@ pub struct Loaded {
 /// # Errors
 /// Everything that is wrong with the file, or with the files that it names.
 pub fn load_job(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
-    build_topology(job::parse_job_bytes(name, bytes)?, folder)
+    let job = job::parse_job_bytes(name, bytes)?;
+    let Built { fabric, warnings, sources } = build_topology(&job.topology, folder)?;
+    Ok(Loaded { job, fabric, warnings, sources })
 }
 
 /// The same for a file of which only the topology is wanted; it need not have a collective.
 ///
 /// # Errors
 /// As [`load_job`].
-pub fn load_topology(name: &str, bytes: &[u8], folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
-    build_topology(job::parse_topology_bytes(name, bytes)?, folder)
+pub fn load_topology(name: &str, bytes: &[u8], folder: &Path) -> Result<Built, Vec<Diagnostic>> {
+    build_topology(&job::parse_topology_bytes(name, bytes)?, folder)
 }
 
-fn build_topology(job: Job, folder: &Path) -> Result<Loaded, Vec<Diagnostic>> {
-    let read = |path: &str| read_text(&folder.join(path));
-    let topology::Built { fabric, warnings, sources } = topology::build(&job.topology, &read)?;
-    Ok(Loaded { job, fabric, warnings, sources })
+fn build_topology(topology: &TopologySpec, folder: &Path) -> Result<Built, Vec<Diagnostic>> {
+    topology::build(topology, &|path: &str| read_text(&folder.join(path)))
 }
 
 /// Largest file that a job may name.

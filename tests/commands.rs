@@ -491,9 +491,17 @@ fn a_topology_alone_is_shown() {
     let topology = b"[topology]\nkind = \"ring\"\nnodes = 4\nbandwidth = \"25 GB/s\"\nlatency = \"1 us\"\n";
     let shown = rondo_with(&["topology", "show", "-"], topology).expect(0).stdout;
     assert!(shown.contains('4'), "{shown}");
-    // What is wrong with it is still said.
-    let wrong = rondo_with(&["topology", "show", "-"], b"[topology]\nkind = \"rign\"\nnodes = 4\n").expect(2);
-    wrong.says("ring");
+    // What is wrong with it is still said, and that alone: nobody misses a collective here.
+    let wrong =
+        rondo_with(&["topology", "show", "-"], b"[topology]\nkind = \"rign\"\nnodes = 4\n").expect(2).says("ring");
+    assert!(!wrong.stderr.contains("collective"), "{}", wrong.stderr);
+    // What else stands there must be right, a collective too.
+    let more = |rest: &str| rondo_with(&["topology", "show", "-"], &[topology, rest.as_bytes()].concat()).expect(2);
+    more("[cost]\nstartup = 3\n").says("startup");
+    more("[collective]\nkind = \"all_reduce\"\n").says("`[collective]` has no size");
+    rondo_with(&["topology", "show", "-"], b"[cost]\n").expect(2).says("the job has no `[topology]`");
+    // Elsewhere the collective is missed.
+    rondo_with(&["cost", "-"], topology).expect(2).says("the job has no `[collective]`");
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod verify;
 
 use std::path::{Path, PathBuf};
 
+use rondo_compiler::fabric::Fabric;
 use rondo_compiler::front::job::{ExportFormat, ExportOptions, Sizes};
 use rondo_ir::diagnostic::Diagnostic;
 
@@ -54,26 +55,23 @@ pub fn load(session: &Session, path: &Path) -> Result<Result<(Loaded, Sources), 
 
 /// The same for a job that was read already.
 pub fn load_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<(Loaded, Sources), Status> {
-    load_with(session, name, bytes, folder, load_job)
+    load_with(session, name, bytes, folder, load_job, |loaded| &loaded.warnings)
 }
 
 /// The same for a file that need not hold more than a topology.
-pub fn load_topology_bytes(
-    session: &Session,
-    name: &str,
-    bytes: &[u8],
-    folder: &Path,
-) -> Result<(Loaded, Sources), Status> {
-    load_with(session, name, bytes, folder, load_topology)
+pub fn load_topology_bytes(session: &Session, name: &str, bytes: &[u8], folder: &Path) -> Result<Fabric, Status> {
+    let (built, _) = load_with(session, name, bytes, folder, load_topology, |built| &built.warnings)?;
+    Ok(built.fabric)
 }
 
-fn load_with(
+fn load_with<T>(
     session: &Session,
     name: &str,
     bytes: &[u8],
     folder: &Path,
-    load: fn(&str, &[u8], &Path) -> Result<Loaded, Vec<Diagnostic>>,
-) -> Result<(Loaded, Sources), Status> {
+    load: fn(&str, &[u8], &Path) -> Result<T, Vec<Diagnostic>>,
+    warnings: fn(&T) -> &[Diagnostic],
+) -> Result<(T, Sources), Status> {
     let mut sources = sources(name, bytes);
     let other = match recognise(bytes) {
         Some(Kind::Plan) => Some("a plan of rondo; `rondo verify` and `rondo cost` read it"),
@@ -90,8 +88,8 @@ fn load_with(
     }
     match load(name, bytes, folder) {
         Ok(loaded) => {
-            add_named(&mut sources, folder, &loaded.warnings);
-            session.printer.diagnostics(&loaded.warnings, &sources);
+            add_named(&mut sources, folder, warnings(&loaded));
+            session.printer.diagnostics(warnings(&loaded), &sources);
             Ok((loaded, sources))
         }
         Err(diagnostics) => {

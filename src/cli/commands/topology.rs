@@ -42,7 +42,7 @@ fn show(session: &Session, file: &Path) -> CommandResult {
             }
         }
         _ => match load_topology_bytes(session, &name, &bytes, &folder_of(file)) {
-            Ok((loaded, _)) => loaded.fabric,
+            Ok(fabric) => fabric,
             Err(status) => return Ok(status),
         },
     };

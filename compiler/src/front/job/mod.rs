@@ -60,6 +60,7 @@ pub use values::{ExportFormat, NodeRef, PerRank, RankChoice, Sizes, SlotConditio
 pub use write::write_topology;
 
 use crate::span::{Span, Spanned};
+use crate::topology::spec::TopologySpec;
 use read::{Reader, Value};
 use tables::JobTable;
 
@@ -69,7 +70,7 @@ use tables::JobTable;
 /// Everything that is wrong, in the order of the text, with places; at most 50 findings and one that counts the rest.
 pub fn parse_job(file_name: &str, text: &str) -> Result<Job, Vec<Diagnostic>> {
     let mut reader = Reader::new(file_name);
-    let job = read(&mut reader, text);
+    let job = read(&mut reader, text).and_then(Result::ok);
     let failed = reader.failed();
     let (diagnostics, defaults) = reader.finish();
     match job {
@@ -83,44 +84,48 @@ pub fn parse_job(file_name: &str, text: &str) -> Result<Job, Vec<Diagnostic>> {
 /// # Errors
 /// As [`parse_job`].
 pub fn parse_job_bytes(file_name: &str, bytes: &[u8]) -> Result<Job, Vec<Diagnostic>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => parse_job(file_name, text),
-        Err(error) => {
-            let at = error.valid_up_to();
-            let byte = bytes.get(at).copied().unwrap_or_default();
-            let line = bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1;
-            Err(vec![
-                Diagnostic::error("J014", format!("`{file_name}` is no text: byte {at} (line {line}) is 0x{byte:02x}"))
-                    .at(file_name, at..at, "not UTF-8")
-                    .note("a job file is TOML, written in UTF-8")
-                    .help("check that this is the right file; if it is in another encoding, save it as UTF-8"),
-            ])
-        }
+    parse_job(file_name, text_of(file_name, bytes)?)
+}
+
+/// Reads a file of which only the topology is wanted: one without `[collective]`, as `rondo topology import` writes it, or a
+/// whole job, all of which must be right.
+///
+/// # Errors
+/// As [`parse_job`].
+pub fn parse_topology_bytes(file_name: &str, bytes: &[u8]) -> Result<TopologySpec, Vec<Diagnostic>> {
+    let text = text_of(file_name, bytes)?;
+    let mut reader = Reader::for_topology(file_name);
+    let topology = match read(&mut reader, text) {
+        Some(Ok(job)) => Some(job.topology),
+        Some(Err(topology)) => topology.map(|topology| *topology),
+        None => None,
+    };
+    let failed = reader.failed();
+    match topology {
+        Some(topology) if !failed => Ok(topology),
+        _ => Err(reader.finish().0),
     }
+}
+
+fn text_of<'a>(file_name: &str, bytes: &'a [u8]) -> Result<&'a str, Vec<Diagnostic>> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        let line = bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+        vec![
+            Diagnostic::error("J014", format!("`{file_name}` is no text: byte {at} (line {line}) is 0x{byte:02x}"))
+                .at(file_name, at..at, "not UTF-8")
+                .note("a job file is TOML, written in UTF-8")
+                .help("check that this is the right file; if it is in another encoding, save it as UTF-8"),
+        ]
+    })
 }
 
 /// Syntax errors that are told one by one.
 const SYNTAX_ERRORS: usize = 5;
 
-/// Reads a file of which only the topology is wanted: one without `[collective]`, as `rondo topology import` writes it, or a
-/// whole job.
-///
-/// # Errors
-/// As [`parse_job`].
-pub fn parse_topology_bytes(file_name: &str, bytes: &[u8]) -> Result<Job, Vec<Diagnostic>> {
-    match parse_job_bytes(file_name, bytes) {
-        Err(found)
-            if found.iter().all(|finding| finding.code == "J004" && finding.message.contains("[collective]")) =>
-        {
-            // Any collective will do; it stands behind all that messages point at.
-            let any = b"\n[collective]\nkind = \"all_reduce\"\nblock_size = \"0 B\"\n";
-            parse_job_bytes(file_name, &[bytes, any].concat())
-        }
-        other => other,
-    }
-}
-
-fn read(reader: &mut Reader<'_>, text: &str) -> Option<Job> {
+/// The job, or its topology if that is all that can be read.
+fn read(reader: &mut Reader<'_>, text: &str) -> Option<Result<Job, Option<Box<TopologySpec>>>> {
     let whole = Span { start: 0, end: text.lines().next().map_or(0, str::len) };
     let is_empty = text
         .trim_start_matches('\u{feff}')
@@ -161,7 +166,7 @@ fn read(reader: &mut Reader<'_>, text: &str) -> Option<Job> {
     }
     let table = reader.open_table(JobTable::TABLE, "", whole, document.get_ref());
     let job = JobTable::read_open(reader, &table);
-    options::check(reader, job)
+    Some(options::check(reader, job))
 }
 
 fn syntax(reader: &mut Reader<'_>, span: Span, message: &str, text: &str) {

@@ -227,8 +227,8 @@ impl Job {
     }
 }
 
-/// Makes the job from its tables.
-pub(super) fn check(reader: &mut Reader<'_>, table: JobTable) -> Option<Job> {
+/// Makes the job from its tables; the topology alone where the rest gives none.
+pub(super) fn check(reader: &mut Reader<'_>, table: JobTable) -> Result<Job, Option<Box<TopologySpec>>> {
     let JobTable { name, description, topology, collective, placement, compile, cost, export, failures } = table;
     let topology = topology.and_then(|table| topology::check(reader, table, plain(failures)));
     let collective = collective.and_then(|table| self::collective(reader, table));
@@ -257,18 +257,21 @@ pub(super) fn check(reader: &mut Reader<'_>, table: JobTable) -> Option<Job> {
             finding.help.push("make one of the two; --emit writes one file a runtime, with its options".to_owned());
         }
     }
-    Some(Job {
-        file: reader.file().to_owned(),
-        name: plain(name).map(|Name(name)| name),
-        description: plain(description).map(|Name(text)| text),
-        topology: topology?,
-        collective: collective?,
-        placement: placement?,
-        compile: compile?,
-        cost: cost?,
-        export: export?,
-        defaults: Vec::new(),
-    })
+    match (topology, collective, placement, compile, cost, export) {
+        (Some(topology), Some(collective), Some(placement), Some(compile), Some(cost), Some(export)) => Ok(Job {
+            file: reader.file().to_owned(),
+            name: plain(name).map(|Name(name)| name),
+            description: plain(description).map(|Name(text)| text),
+            topology,
+            collective,
+            placement,
+            compile,
+            cost,
+            export,
+            defaults: Vec::new(),
+        }),
+        (topology, ..) => Err(topology.map(Box::new)),
+    }
 }
 
 /// Reports a size that is no whole number of elements.

@@ -51,6 +51,8 @@ pub struct Reader<'a> {
     defaults: Vec<DefaultUsed>,
     /// Lines with syntax errors, from and to, in order.
     unreadable: Vec<(usize, usize)>,
+    /// Whether a file without a collective will do.
+    topology_only: bool,
 }
 
 /// A table that is being read.
@@ -91,7 +93,13 @@ impl<'a> Reader<'a> {
             dropped: 0,
             defaults: Vec::new(),
             unreadable: Vec::new(),
+            topology_only: false,
         }
+    }
+
+    /// A reader of a file that need not hold more than a topology.
+    pub(super) fn for_topology(file: &'a str) -> Self {
+        Self { topology_only: true, ..Self::new(file) }
     }
 
     /// Says that these lines (from, to; in order) could not be parsed: what seems to be missing may only be unreadable,
@@ -329,6 +337,9 @@ impl<'a> Reader<'a> {
         }
         let is_section = matches!((field.shape)(), Shape::Table(_)) && open.path.is_empty();
         let key = field.key;
+        if is_section && self.topology_only && key == "collective" {
+            return;
+        }
         let (what, write) = if is_section {
             (format!("the job has no `[{key}]`"), format!("add `[{key}]` with its keys; {}", first_sentence(field.doc)))
         } else {
