@@ -8,6 +8,7 @@ use rondo_compiler::build::BuildContext;
 use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
 use rondo_compiler::front::job::{self, Job};
+use rondo_compiler::pass::circuits::CircuitOptions;
 use rondo_compiler::topology::{self, Built, spec::TopologySpec};
 use rondo_ir::collective::{Collective, CollectiveKind};
 use rondo_ir::diagnostic::Diagnostic;
@@ -140,13 +141,15 @@ pub struct Request {
     pub algorithm: String,
     /// Pieces into which each block is cut; `None`: chosen.
     pub chunks: Option<u32>,
+    /// How the circuits of optical switches are changed between steps.
+    pub circuits: CircuitOptions,
 }
 
 impl Request {
     /// The cheapest of all that fit.
     #[must_use]
     pub fn auto() -> Self {
-        Self { algorithm: "auto".to_owned(), chunks: None }
+        Self { algorithm: "auto".to_owned(), chunks: None, circuits: CircuitOptions::default() }
     }
 
     /// What the job asks for.
@@ -156,7 +159,7 @@ impl Request {
             job::Algorithm::Named(name) => name.value.clone(),
             job::Algorithm::Auto => "auto".to_owned(),
         };
-        Self { algorithm, chunks: job.compile.chunks }
+        Self { algorithm, chunks: job.compile.chunks, circuits: job.compile.circuits }
     }
 }
 
@@ -239,7 +242,7 @@ pub fn compile_watched(
             .help(format!("ask for 1 to {elements} chunks, or leave the number out"));
         return Err(Failure::Input(vec![finding]));
     }
-    let context = BuildContext::new(problem, fabric);
+    let context = BuildContext { circuits: request.circuits, ..BuildContext::new(problem, fabric) };
     let algorithm = Algorithm::parse(&request.algorithm);
     let selection = auto::select_within(&context, algorithm, request.chunks, Limits::default(), watch)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;

@@ -103,7 +103,7 @@ pub fn compile_set(
     let job = &loaded.job;
     let at = |size: Bytes| build_problem_for(job, &loaded.fabric, size).map(Arc::new).map_err(Failure::Input);
     let problem = at(set.high)?;
-    let context = BuildContext::new(&problem, &loaded.fabric);
+    let context = BuildContext { circuits: set.request.circuits, ..BuildContext::new(&problem, &loaded.fabric) };
     let variants = auto::variants(&context, Algorithm::parse(&set.request.algorithm), set.request.chunks, watch)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;
     let mut refused: Vec<Refused> = variants

@@ -134,7 +134,8 @@ fn fabrics(name: &str) -> Vec<Fabric> {
     };
     let torus = |&(s, k): &(u32, u32)| {
         let (n, sides) = (s.pow(k), vec![s; k as usize]);
-        let letters = vec![('n', n.into()), ('s', s.into()), ('k', k.into()), ('D', (k * (s / 2)).into())];
+        let letters =
+            vec![('n', n.into()), ('s', s.into()), ('k', k.into()), ('D', (k * (s / 2)).into()), ('L', log(n))];
         Fabric { section: format!("kind = \"torus\"\nsides = {sides:?}"), n, letters }
     };
     let clos = |&(g, machines): &(u32, u32)| {
@@ -161,7 +162,7 @@ fn built(algorithm: &str, collective: &str, fabric: &Fabric, chunks: u32) -> [Nu
     );
     let loaded = load_job("job.toml", job.as_bytes(), Path::new(".")).unwrap();
     let problem = Arc::new(build_problem(&loaded.job, &loaded.fabric).unwrap());
-    let request = Request { algorithm: algorithm.to_owned(), chunks: Some(chunks) };
+    let request = Request { algorithm: algorithm.to_owned(), chunks: Some(chunks), ..Request::auto() };
     let proof = Proof { smt: false, ..Proof::default() };
     let cost =
         compile(&problem, &loaded.fabric, &request, &proof).unwrap_or_else(|error| panic!("{error}: {job}")).cost;
@@ -207,6 +208,7 @@ fn the_tables_are_exact() {
                     "others" => !fabric.n.is_power_of_two(),
                     "even" => side % 2 == 0,
                     "odd" => side % 2 == 1,
+                    "s = 4" => side == 4,
                     _ => panic!("{line}"),
                 };
                 for chunks in [1, 2, 4, 7].into_iter().filter(|&chunks| fits && chunks <= most(fabric.n)) {
@@ -228,7 +230,7 @@ fn the_tables_are_exact() {
                     tried += 1;
                 }
             }
-            assert!(3 <= tried, "{line}");
+            assert!(2 <= tried, "{line}");
             rows += 1;
         }
         assert!(0 < rows, "{name} has no numbers");

@@ -99,6 +99,7 @@ fn compile_reports_as_json() {
             "problem",
             "schedule",
             "price",
+            "circuits",
             "candidates",
             "checks",
             "findings",

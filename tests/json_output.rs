@@ -215,6 +215,10 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
     let huge = switch(4, "throughput = \"10 GB/s\"\n", "kind = \"all_to_all\"\nbuffer_size = \"16777212 TiB\"");
     expect("compile", &["compile", "-", "--algorithm", "direct", "--no-smt"], &huge, 0);
 
+    expect("compile", &["compile", "examples/ocs-ring-32.toml"], "", 0);
+    expect("compile", &["compile", "examples/ocs-ring-32.toml", "--algorithm", "ring"], "", 0);
+    expect("compile", &["compile", "examples/ocs-ring-32.toml", "--algorithm", "swing"], "", 0);
+
     // compile, a range of sizes
     let emit = format!("msccl-xml:rccl={set}");
     expect("compile-set", &["compile", "examples/size-range/job.toml", "--emit", &emit], "", 0);

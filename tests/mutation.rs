@@ -85,7 +85,11 @@ fn good_files() -> Vec<(String, String)> {
                 );
                 let loaded = load_job("job.toml", job.as_bytes(), Path::new(".")).unwrap();
                 let problem = Arc::new(build_problem(&loaded.job, &loaded.fabric).unwrap());
-                let request = Request { algorithm: algorithm.to_owned(), chunks: (1 < chunks).then_some(chunks) };
+                let request = Request {
+                    algorithm: algorithm.to_owned(),
+                    chunks: (1 < chunks).then_some(chunks),
+                    ..Request::auto()
+                };
                 let proof = Proof { smt: false, ..Proof::default() };
                 let Ok(compiled) = compile(&problem, &loaded.fabric, &request, &proof) else {
                     left_out += 1;

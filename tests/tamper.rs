@@ -438,7 +438,7 @@ fn another_correct_all_reduce_is_not_this_schedule() {
     let plans: Vec<_> = algorithms
         .iter()
         .map(|name| {
-            let request = Request { algorithm: (*name).to_owned(), chunks: None };
+            let request = Request { algorithm: (*name).to_owned(), chunks: None, ..Request::auto() };
             let compiled = compile(&problem, &loaded.fabric, &request, &proof).unwrap();
             let format = Format::MscclXml(&RuntimeProfile::MSCCL);
             let file = export(&compiled.plan, &ExportRequest::new(format)).unwrap();

@@ -8,6 +8,7 @@ use rondo_ir::units::Time;
 
 use crate::build::{self, AlgorithmInfo, BuildContext, BuildError};
 use crate::cost;
+use crate::pass::circuits::{CircuitOptions, Rule};
 
 /// What the job asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,6 +310,17 @@ fn variants_of(
         return Err(BuildError::TooManyFlows { given, limit });
     }
     let mut variants = vec![at(first)?];
+    // Which circuits pay depends on the size: every threshold is a variant of its own.
+    let by_size = matches!(cx.circuits.rule, Rule::Optimal | Rule::Best | Rule::PerStep);
+    if by_size && !cx.problem.topology().devices().is_empty() {
+        for threshold in 1.. {
+            let circuits = CircuitOptions { rule: Rule::Threshold(threshold), ..cx.circuits };
+            match build::build_info(info, &BuildContext { circuits, ..cx.with_chunks(first) }) {
+                Ok(schedule) => variants.push(Variant { name: info.name, chunks: first, schedule }),
+                Err(_) => break,
+            }
+        }
+    }
     if chunks.is_some() || !info.is_pipelined() {
         return Ok(variants);
     }

@@ -6,6 +6,8 @@ use rondo_ir::index::{LinkId, NodeId};
 use rondo_ir::schedule::Route;
 use rondo_ir::topology::{Configuration, Topology};
 
+use crate::topology::circuits::Orientation;
+
 /// The structure of a topology, where there is one that algorithms can use.
 ///
 /// Ranks are the compute nodes in node order unless the job places them otherwise.
@@ -39,6 +41,11 @@ pub enum Shape {
     Clos {
         /// Compute nodes below one switch of each tier, from the lowest tier up.
         subtree: Vec<u32>,
+    },
+    /// A ring or torus of circuits and cables; node numbers as in [`Shape::Torus`].
+    Optical {
+        /// Sides.
+        sides: Vec<u32>,
     },
     /// Machines with accelerators: compute node number = machine · `per_host` + index.
     Hosts {
@@ -104,6 +111,8 @@ pub struct Fabric {
     pub router: Arc<dyn Router>,
     /// Initial configuration of each device.
     pub circuits: Vec<Configuration>,
+    /// Which way round the endpoints of its rings lie; `None` without devices.
+    pub orientation: Option<Arc<Orientation>>,
     /// What each link is made of, by [`LinkId`]; empty if all are [`LinkKind::Link`].
     pub kinds: Vec<LinkKind>,
 }
@@ -112,7 +121,7 @@ impl Fabric {
     /// A fabric without circuits whose links are of no particular kind.
     #[must_use]
     pub fn new(topology: Arc<Topology>, shape: Shape, router: Arc<dyn Router>) -> Self {
-        Self { topology, shape, router, circuits: Vec::new(), kinds: Vec::new() }
+        Self { topology, shape, router, circuits: Vec::new(), orientation: None, kinds: Vec::new() }
     }
 
     /// What the link is made of.

@@ -226,6 +226,7 @@ fn defaults_of_the_cost_model_are_listed_with_their_source() {
             format!("cost.reduce_cost = \"1 ps/B\" (default: {table})"),
             "cost.copy_cost = \"0 s/B\" (default: local copies are taken as free)".to_owned(),
             "cost.synchronisation = \"0 s\" (default: \"Shortcut\", which counts it as part of the delay)".to_owned(),
+            "cost.stragglers = \"0 s\" (default: none assumed)".to_owned(),
         ]
     );
     assert!(job.defaults_used().len() > lines.len());

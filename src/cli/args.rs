@@ -185,6 +185,11 @@ pub struct CompileArguments {
     #[arg(long, value_name = "N")]
     pub chunks: Option<u32>,
 
+    /// Change the circuits of optical switches by this rule instead of the job's: optimal, best, per-step, paper, off, or
+    /// a threshold
+    #[arg(long, value_name = "RULE")]
+    pub circuits: Option<String>,
+
     /// Refuse an export to a format that cannot carry the routes
     #[arg(long)]
     pub strict_routes: bool,

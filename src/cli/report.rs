@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use num_traits::ToPrimitive;
 use rondo_compiler::auto::{CandidateReport, Verdict};
 use rondo_compiler::cost::{Cost, bandwidths};
+use rondo_compiler::pass::circuits::Summary;
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
+use rondo_ir::schedule::Schedule;
 use rondo_ir::units::{Bytes, Time};
 use rondo_verify::bound::Bound;
 use rondo_verify::{Answer, Check};
@@ -201,9 +204,48 @@ pub fn price_json(problem: &Problem, cost: &Cost, bound: &Bound) -> Value {
     })
 }
 
+/// What is done with circuits, where there are any; `ring` is the time of the one-way Ring.
+pub fn circuits(out: &mut String, problem: &Problem, schedule: &Schedule, cost: &Cost, ring: Option<&Time>) {
+    let Some(summary) = Summary::of(problem, schedule) else { return };
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let mut text = match summary.threshold {
+        Some((steps, threshold)) => format!("T = {threshold} of {steps} steps a phase; "),
+        None => String::new(),
+    };
+    let _ = write!(text, "{} change{}, {}", summary.changes, plural(summary.changes), cost.reconfiguration());
+    line(out, "circuits", &text);
+    if let Some(ratio) = ring.and_then(|ring| ring.ratio_to(&cost.total)).and_then(|ratio| ratio.to_f64()) {
+        line(out, "", &format!("{ratio:.2} times as fast as the one-way Ring"));
+    }
+    let delays = problem.topology().devices().iter().map(|device| device.reconfiguration_delay);
+    let back = delays.max().unwrap_or_default().plus(problem.cost().synchronisation);
+    line(
+        out,
+        "",
+        &if summary.restored {
+            "the circuits of the start are up at the end: ready for the next call".to_owned()
+        } else {
+            format!("other circuits are up at the end: setting the first ones for the next call takes {back}")
+        },
+    );
+}
+
+/// The same as JSON; null without devices.
+#[must_use]
+pub fn circuits_json(problem: &Problem, schedule: &Schedule, ring: Option<&Time>) -> Value {
+    Summary::of(problem, schedule).map_or(Value::Null, |summary| {
+        json!({
+            "changes": summary.changes, "restored": summary.restored,
+            "phase_steps": summary.threshold.map(|(steps, _)| steps), "threshold": summary.threshold.map(|(_, t)| t),
+            "ring": ring.map(time_json),
+        })
+    })
+}
+
 /// A table of the steps; runs of equal steps are one row.
 pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
-    let mut rows: Vec<[String; 7]> = Vec::new();
+    let mut rows: Vec<[String; 8]> = Vec::new();
+    let switched = !problem.topology().devices().is_empty();
     let mut index = 0;
     let mut hidden = 0;
     while index < cost.steps.len() {
@@ -232,10 +274,19 @@ pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
             Bytes(step.bytes).to_string(),
             step.congestion.map_or_else(|| "-".to_owned(), |c| c.to_string()),
             step.total().to_string(),
+            if step.reconfiguration().is_zero() { "-".to_owned() } else { step.reconfiguration().to_string() },
             busiest,
         ]);
     }
-    table(out, ["step", "flows", "hops", "largest flow", "congestion", "time each", "busiest resource"], &rows);
+    let head =
+        ["step", "flows", "hops", "largest flow", "congestion", "time each", "of that change", "busiest resource"];
+    if switched {
+        table(out, head, &rows);
+    } else {
+        let without = |[a, b, c, d, e, f, _, g]: [String; 8]| [a, b, c, d, e, f, g];
+        let [a, b, c, d, e, f, _, g] = head;
+        table(out, [a, b, c, d, e, f, g], &rows.into_iter().map(without).collect::<Vec<_>>());
+    }
     if 0 < hidden {
         let _ = writeln!(out, "… and {hidden} more steps; --steps 0 prints all");
     }

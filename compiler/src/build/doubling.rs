@@ -7,6 +7,7 @@ use crate::build::BuildError;
 use crate::build::gather;
 use crate::build::site::{Lane, RouteTable, Site, push_merged};
 use crate::build::spread::{Base, Spread};
+use crate::fabric::Shape;
 
 /// log₂ n of a power of two, else the reason.
 fn exponent(site: &Site, algorithm: &'static str) -> Result<u32, BuildError> {
@@ -86,6 +87,82 @@ pub(crate) fn halving_doubling_flows(site: &Site) -> u64 {
     let n = u64::from(site.n);
     match site.kind() {
         CollectiveKind::AllReduce => 2 * n * u64::from(32 - site.n.leading_zeros()),
+        _ => n * n,
+    }
+}
+
+/// The sides of a torus whose dimensions an algorithm takes one by one, and its positions by coordinate; one side for all
+/// other shapes. The reason why not, if a side is no power of two.
+fn lines(site: &Site, algorithm: &'static str) -> Result<(Vec<u32>, Vec<u32>), BuildError> {
+    exponent(site, algorithm)?;
+    if let Shape::Torus { sides } | Shape::Optical { sides } = site.shape()
+        && let Some(at) = site.full_order()
+    {
+        return Ok((sides.clone(), at));
+    }
+    Ok((vec![site.n], (0..site.n).collect()))
+}
+
+/// One part for each dimension, part p's reduce_scatter beginning with dimension p.
+fn rotated(site: &Site, algorithm: &'static str, base: Base) -> Result<Schedule, BuildError> {
+    let (sides, at) = lines(site, algorithm)?;
+    let used: Vec<usize> = (0..sides.len()).filter(|&dimension| sides[dimension] != 1).collect();
+    if used.len() < 2 {
+        let reason = "it needs a torus of two dimensions or more, with a rank on every node".to_owned();
+        return Err(BuildError::DoesNotFit { algorithm, reason });
+    }
+    let part = |first: usize| {
+        let mut phases: Vec<_> = (0..used.len()).map(|i| (used[(first + i) % used.len()], base)).collect();
+        // The pattern spreads; the reduce_scatter is the pattern backwards.
+        phases.reverse();
+        Spread::new(sides.clone(), phases, at.clone())
+    };
+    let parts: Vec<_> = (0..used.len()).map(part).collect();
+    gather::build(site, algorithm, &parts, &parts)
+}
+
+/// Recursive halving and doubling on a torus, cut into one part for each dimension; part p begins with dimension p, so that
+/// on equal sides every dimension carries one part in every step.
+///
+/// # Source
+/// Section V of the Shortcut paper (Eqs. 12–15) for the dimensions; the rotation as in the topology paper's AllGather.
+pub(crate) fn halving_doubling_rotated(site: &Site) -> Result<Schedule, BuildError> {
+    rotated(site, "halving-doubling-rotated", Base::Far)
+}
+
+/// Swing on a torus, cut into one part for each dimension; part p begins with dimension p.
+///
+/// # Source
+/// De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher Bandwidth Allreduce", 2024.
+pub(crate) fn swing_rotated(site: &Site) -> Result<Schedule, BuildError> {
+    rotated(site, "swing-rotated", Base::Swing)
+}
+
+pub(crate) fn rotated_flows(site: &Site) -> u64 {
+    2 * u64::from(site.n) * u64::from(site.n)
+}
+
+/// Swing: step i of the reduce_scatter pairs even r with r + ρ(i), odd r with r − ρ(i), ρ = 1, −1, 3, −5, 11, …, along one
+/// dimension after the other of a torus, else along all ranks.
+///
+/// On a ring h = |ρ| and c = (|ρ|+1)/2, about two thirds and one third of what halving with the same data meets. r sends the
+/// blocks that its peer answers for from then on; they are not contiguous.
+///
+/// # Source
+/// De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher Bandwidth Allreduce", 2024; the Swing
+/// reference of the Shortcut paper.
+pub(crate) fn swing(site: &Site) -> Result<Schedule, BuildError> {
+    const NAME: &str = "swing";
+    let (sides, at) = lines(site, NAME)?;
+    let phases = (0..sides.len()).rev().map(|dimension| (dimension, Base::Swing)).collect();
+    let spread = [Spread::new(sides, phases, at)];
+    gather::build(site, NAME, &spread, &spread)
+}
+
+pub(crate) fn swing_flows(site: &Site) -> u64 {
+    let n = u64::from(site.n);
+    match site.kind() {
+        CollectiveKind::AllReduce => 2 * n * n,
         _ => n * n,
     }
 }

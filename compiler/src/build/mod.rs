@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `ring` | `ring`, `ring-two-way` |
 //! | `direct` | `direct`, `direct-rounds`, `all-pairs` |
-//! | `doubling` | `recursive-doubling`, `halving-doubling`, `bruck` |
+//! | `doubling` | `recursive-doubling`, `halving-doubling`, `swing`, both `-rotated`, `bruck` |
 //! | `trees` | `chain`, `binomial-tree`, `double-binary-tree`, `bfs-tree` |
 //! | `torus` | `torus`, `torus-rotated`, `torus-gather-reduce`, `torus-shortest` |
 //! | `hierarchical` | `hierarchical`, `hierarchical-ring`, `hierarchical-direct` |
@@ -33,7 +33,9 @@ use rondo_ir::diagnostic::{CodeEntry, Diagnostic};
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::{FlowOp, Paths, Schedule};
 
+use crate::cost;
 use crate::fabric::Fabric;
+use crate::pass::circuits::{self, CircuitOptions, Rule};
 use site::Site;
 
 /// What a builder works from.
@@ -49,13 +51,16 @@ pub struct BuildContext<'a> {
     /// Hops that all routes of a schedule together may have, about; `None`: as many as it takes. A direct algorithm on a
     /// long ring writes down n² routes of n/4 hops before it turns out to be slow.
     pub hop_limit: Option<u64>,
+    /// How the devices of the topology are set between steps.
+    pub circuits: CircuitOptions,
 }
 
 impl<'a> BuildContext<'a> {
     /// The context without pipelining.
     #[must_use]
     pub const fn new(problem: &'a Arc<Problem>, fabric: &'a Fabric) -> Self {
-        Self { problem, fabric, chunks: 1, hop_limit: None }
+        let circuits = CircuitOptions { rule: Rule::Optimal, restore: false };
+        Self { problem, fabric, chunks: 1, hop_limit: None, circuits }
     }
 
     /// The same with another pipelining factor.
@@ -336,7 +341,29 @@ pub fn build(name: &str, cx: &BuildContext) -> Result<Schedule, BuildError> {
     build_info(algorithm(name)?, cx)
 }
 
+/// Builds, and sets circuits where the topology has devices.
 pub(crate) fn build_info(info: &'static AlgorithmInfo, cx: &BuildContext) -> Result<Schedule, BuildError> {
+    if cx.problem.topology().devices().is_empty() || cx.circuits.rule == Rule::Off {
+        return build_flows(info, cx);
+    }
+    let ring = match cx.circuits.rule {
+        Rule::Paper => build_flows(algorithm("ring")?, &cx.with_chunks(1)).ok(),
+        _ => None,
+    };
+    let ring = ring.map(|ring| cost::evaluate(cx.problem, &ring).total);
+    let fabric = circuits::reaching(cx.fabric);
+    let schedule = build_flows(info, &BuildContext { fabric: &fabric, ..*cx }).map_err(|error| match error {
+        BuildError::NoRoute { .. } => {
+            let reason = format!("{error}, and no circuit could lead there{}", circuits::hint(&fabric.topology));
+            BuildError::DoesNotFit { algorithm: info.name, reason }
+        }
+        other => other,
+    })?;
+    circuits::reconfigure(cx.problem, cx.fabric, schedule, cx.circuits, ring.as_ref())
+        .map_err(|error| BuildError::DoesNotFit { algorithm: info.name, reason: error.to_string() })
+}
+
+fn build_flows(info: &'static AlgorithmInfo, cx: &BuildContext) -> Result<Schedule, BuildError> {
     let site = Site::new(cx)?;
     if cx.chunks == 0 {
         return Err(BuildError::TooManyChunks { given: 0 });
@@ -452,6 +479,36 @@ const ALGORITHMS: &[AlgorithmInfo] = &[
         pipelined: false,
         flows: doubling::halving_doubling_flows,
         build: doubling::halving_doubling,
+    },
+    AlgorithmInfo {
+        name: "halving-doubling-rotated",
+        title: "the same in one part per dimension, each beginning with another: all dimensions at once",
+        collectives: GATHERING,
+        needs: "a torus of two dimensions or more, its sides powers of two, with a rank on every node",
+        source: "section V of the Shortcut paper; rotation as in the topology paper",
+        pipelined: false,
+        flows: doubling::rotated_flows,
+        build: doubling::halving_doubling_rotated,
+    },
+    AlgorithmInfo {
+        name: "swing",
+        title: "log₂ n steps a phase with partners 1, 1, 3, 5, 11, … apart, to both sides in turn",
+        collectives: GATHERING,
+        needs: "a number of ranks that is a power of two; of a torus, sides that are",
+        source: "De Sensi et al., \"Swing\", 2024; section III of the Shortcut paper",
+        pipelined: false,
+        flows: doubling::swing_flows,
+        build: doubling::swing,
+    },
+    AlgorithmInfo {
+        name: "swing-rotated",
+        title: "the same in one part per dimension, each beginning with another: all dimensions at once",
+        collectives: GATHERING,
+        needs: "a torus of two dimensions or more, its sides powers of two, with a rank on every node",
+        source: "De Sensi et al., \"Swing\", 2024",
+        pipelined: false,
+        flows: doubling::rotated_flows,
+        build: doubling::swing_rotated,
     },
     AlgorithmInfo {
         name: "bruck",

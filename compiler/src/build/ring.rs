@@ -42,7 +42,8 @@ pub(crate) fn two_way_flows(site: &Site) -> u64 {
 /// Positions in the order of a good ring: the one of the candidate orders whose hand-over to the next rank loads the
 /// busiest resource least, then has the fewest hops; ties go to the earlier candidate.
 ///
-/// Candidates: the order given, the order of nodes, for tori, grids and hypercubes the reflected (Gray) order, and up
+/// Candidates: the order given, the order of nodes, for tori, grids and hypercubes the reflected (Gray) order, where there
+/// are circuits the clockwise one, and up
 /// to 64 ranks a cycle found by search over the widest routes.
 pub(crate) fn order(site: &Site, algorithm: &'static str) -> Result<Vec<u32>, BuildError> {
     let natural: Vec<u32> = (0..site.n).collect();
@@ -63,6 +64,11 @@ pub(crate) fn order(site: &Site, algorithm: &'static str) -> Result<Vec<u32>, Bu
     }
     if let Some(gray) = reflected(site) {
         consider(gray);
+    }
+    if let Some(orientation) = &site.cx.fabric.orientation {
+        let mut clockwise = natural.clone();
+        clockwise.sort_by_key(|&position| orientation.position[site.nodes[position as usize].index()]);
+        consider(clockwise);
     }
     let ideal = best.as_ref().is_some_and(|((_, hops), _)| *hops == 1);
     if !ideal
@@ -111,7 +117,7 @@ fn price(site: &Site, order: &[u32]) -> Result<(Ratio<u128>, usize), BuildError>
 /// The reflected order over the sides of a torus, grid or hypercube: neighbours differ by one in one coordinate.
 fn reflected(site: &Site) -> Option<Vec<u32>> {
     let sides = match site.shape() {
-        Shape::Torus { sides } | Shape::Grid { sides } => sides.clone(),
+        Shape::Torus { sides } | Shape::Grid { sides } | Shape::Optical { sides } => sides.clone(),
         Shape::Hypercube { dimensions } => vec![2; *dimensions as usize],
         _ => return None,
     };

@@ -5,6 +5,7 @@
 //! other, all_reduce.
 
 use crate::build::site::Lane;
+use crate::cost::shortcut::Pairing;
 
 /// Which part of the pieces moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(crate) enum Base {
     Near,
     /// log₂ s steps, farthest partner first: most data moves between nearest members. s a power of two.
     Far,
+    /// log₂ s steps, farthest partner first, partners to both sides in turn. s a power of two.
+    Swing,
     /// ⌈log₂ s⌉ steps for any s: member i sends to i − 2^t (Bruck et al. 1997).
     Bruck,
 }
@@ -70,7 +73,7 @@ impl Base {
             Self::Ring | Self::RingDown | Self::Rounds => s - 1,
             Self::TwoWay => s / 2,
             Self::OneStep => 1,
-            Self::Near | Self::Far | Self::Bruck => s.next_power_of_two().trailing_zeros(),
+            Self::Near | Self::Far | Self::Swing | Self::Bruck => s.next_power_of_two().trailing_zeros(),
         }
     }
 
@@ -139,6 +142,15 @@ impl Base {
                     hand(i, i ^ (1 << (all - 1 - step)), first, 1 << step, Half::Whole, Lane::Any);
                 }
             }
+            Self::Swing => {
+                let round = self.steps(s) - 1 - step;
+                for (i, held) in (0..s).zip(swing_blocks(s, round + 1)) {
+                    for run in held.chunk_by(|a, b| a + 1 == *b) {
+                        let len = u32::try_from(run.len()).expect("ranks are counted in 32 bits");
+                        hand(i, Pairing::Swing.peer(s, i, round), run[0], len, Half::Whole, Lane::Any);
+                    }
+                }
+            }
             Self::Bruck => {
                 let held = 1 << step;
                 let len = held.min(s - held);
@@ -152,6 +164,23 @@ impl Base {
             }
         }
     }
+}
+
+/// The blocks that each member answers for after `rounds` rounds of Swing's reduce_scatter, sorted: with R(r, L) = {r},
+/// R(r, t) = R(r, t+1) ∪ R(peer(r, t), t+1).
+fn swing_blocks(s: u32, rounds: u32) -> Vec<Vec<u32>> {
+    let mut blocks: Vec<Vec<u32>> = (0..s).map(|member| vec![member]).collect();
+    for round in (rounds..s.ilog2()).rev() {
+        blocks = (0..s)
+            .map(|member| {
+                let peer = Pairing::Swing.peer(s, member, round);
+                let mut both = [&blocks[member as usize][..], &blocks[peer as usize]].concat();
+                both.sort_unstable();
+                both
+            })
+            .collect();
+    }
+    blocks
 }
 
 /// Phases over the dimensions of a box of positions, one dimension at a time: in each phase every line along the

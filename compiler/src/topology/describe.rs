@@ -129,6 +129,8 @@ fn shape(shape: &Shape, hosts: Option<usize>) -> String {
         Shape::Ring { both: true } => "ring, both directions".into(),
         Shape::Ring { both: false } => "ring, one direction".into(),
         Shape::Torus { sides } => format!("torus {}", super::torus::shape_name(sides)),
+        Shape::Optical { sides } if sides.len() == 1 => "ring of cables and circuits".into(),
+        Shape::Optical { sides } => format!("torus {} of cables and circuits", super::torus::shape_name(sides)),
         Shape::Grid { sides } => format!("grid {}", super::torus::shape_name(sides)),
         Shape::Mesh => "mesh: a link between every pair".into(),
         Shape::Switch => "one switch".into(),

@@ -3,6 +3,7 @@
 //! Every generator gives a [`Fabric`]: the topology, its shape, and a router. Ids are dense and
 //! their order is part of each generator's documentation, so builders of algorithms may compute with it.
 
+pub mod circuits;
 pub mod clos;
 pub mod connectivity;
 pub mod describe;
@@ -12,6 +13,7 @@ pub mod hosts;
 pub mod hypercube;
 pub mod mesh;
 mod modify;
+pub mod optical;
 pub mod presets;
 pub mod ring;
 pub mod route;
@@ -71,6 +73,7 @@ pub fn build(spec: &TopologySpec, read: ReadFile<'_>) -> Result<Built, Vec<Diagn
             sources.extend(imported.sources);
             Ok(imported.fabric)
         }
+        TopologyKind::Optical(spec) => optical::optical(spec),
         TopologyKind::Custom => finish(TopologyBuilder::new("custom")).map(|topology| {
             let topology = Arc::new(topology);
             Fabric::new(topology.clone(), Shape::General, Arc::new(route::ShortestPaths::new(topology)))

@@ -10,6 +10,7 @@ use rondo_ir::topology::{
 };
 use rustc_hash::FxHashMap;
 
+use super::circuits::{CircuitRouter, Orientation};
 use super::error::{BuildError, LINK_LIMIT, nearest};
 use super::route::{Rerouting, ShortestPaths};
 use super::spec::{DeviceSpec, Extra, FailureSpec, LegalSpec, NodeDefaults, TopologyKind, TopologySpec};
@@ -65,8 +66,15 @@ pub(super) fn modify(spec: &TopologySpec, base: Fabric) -> Result<Fabric, Vec<Di
     let reshaped = custom || !extra.nodes.is_empty() || !extra.links.is_empty();
     let rerouted = *failures != FailureSpec::default() || nodes.forwards.is_some();
     let shape = if reshaped { Shape::General } else { base.shape };
+    let switched = !topology.devices().is_empty();
+    let orientation = switched.then(|| match base.orientation {
+        Some(orientation) if !reshaped => orientation,
+        _ => Arc::new(Orientation::natural(&topology)),
+    });
     Ok(Fabric {
-        router: if reshaped {
+        router: if let Some(orientation) = &orientation {
+            Arc::new(CircuitRouter::new(topology.clone(), &circuits, Arc::clone(orientation)))
+        } else if reshaped {
             Arc::new(ShortestPaths::new(topology.clone()))
         } else if rerouted {
             Arc::new(Rerouting::new(base.router, topology.clone()))
@@ -76,6 +84,7 @@ pub(super) fn modify(spec: &TopologySpec, base: Fabric) -> Result<Fabric, Vec<Di
         topology,
         shape,
         circuits,
+        orientation,
         kinds,
     })
 }

@@ -103,6 +103,8 @@ pub enum TopologyKind {
     },
     /// A tree of switches.
     Clos(ClosSpec),
+    /// Rings of circuits.
+    Optical(super::optical::OpticalSpec),
     /// A known machine, or several.
     Preset(PresetSpec),
     /// A real machine from a file.

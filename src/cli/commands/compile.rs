@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rondo_compiler::auto::Watch as _;
 use rondo_compiler::fabric::LinkKind;
 use rondo_compiler::front::job::{SizeRequest, build_problem};
+use rondo_compiler::pass::circuits::Rule;
 use rondo_ir::diagnostic::Diagnostic;
 use serde_json::json;
 
@@ -43,6 +44,9 @@ pub fn run(session: &Session, arguments: &CompileArguments) -> CommandResult {
         request.algorithm.clone_from(name);
     }
     request.chunks = arguments.chunks.or(request.chunks);
+    if let Some(rule) = &arguments.circuits {
+        request.circuits.rule = circuit_rule(rule)?;
+    }
     let proof = proof_of(Proof::of(&loaded.job), &arguments.proof);
 
     let ranks = match build_problem(&loaded.job, &loaded.fabric) {
@@ -185,6 +189,9 @@ pub fn failed(session: &Session, failure: &Failure, sources: &Sources) -> Status
     }
 }
 
+/// Rows of the table of steps that are printed where circuits change.
+const MOST_STEPS: usize = 40;
+
 fn print(
     session: &Session,
     loaded: &Loaded,
@@ -194,6 +201,7 @@ fn print(
 ) -> Result<(), Vec<Diagnostic>> {
     let rondo_verify::About::Problem(problem) = compiled.plan.about() else { return Ok(()) };
     let schedule = compiled.plan.value();
+    let ring = compiled.candidates.iter().find(|c| c.name == "ring").and_then(|c| c.time.as_ref());
     if session.format != OutputFormat::Text {
         let defaults: Vec<_> = loaded
             .job
@@ -211,6 +219,7 @@ fn print(
                 "algorithm": schedule.algorithm, "chunks": schedule.chunks, "steps": schedule.steps.len(), "flows": schedule.flow_count(),
             },
             "price": report::price_json(problem, &compiled.cost, &compiled.bound),
+            "circuits": report::circuits_json(problem, schedule, ring),
             "candidates": report::candidates_json(&compiled.candidates), "checks": report::checks_json(&compiled.checks),
             "findings": report::findings_json(&compiled.findings, sources), "defaults": defaults, "files": files,
         });
@@ -227,6 +236,11 @@ fn print(
     );
     report::line(&mut out, "chosen", &chosen);
     report::price(&mut out, problem, &compiled.cost, &compiled.bound);
+    report::circuits(&mut out, problem, schedule, &compiled.cost, ring);
+    if !problem.topology().devices().is_empty() {
+        out.push_str("\nsteps\n");
+        report::steps(&mut out, problem, &compiled.cost, MOST_STEPS);
+    }
     out.push_str("\ncandidates\n");
     report::candidates(&mut out, &compiled.candidates);
     out.push_str("\nverified\n");
@@ -253,4 +267,16 @@ fn print(
         out.push('\n');
     }
     session.print(&out)
+}
+
+/// The rule that `--circuits` names.
+fn circuit_rule(name: &str) -> Result<Rule, Vec<Diagnostic>> {
+    let named = Rule::NAMED.iter().find(|(known, _)| *known == name).map(|&(_, rule)| rule);
+    named.or_else(|| name.parse().ok().map(Rule::Threshold)).ok_or_else(|| {
+        let names: Vec<_> = Rule::NAMED.iter().map(|(name, _)| *name).collect();
+        vec![
+            Diagnostic::error("X005", format!("`{name}` is no rule for circuits"))
+                .help(format!("write {}, or a threshold", names.join(", "))),
+        ]
+    })
 }

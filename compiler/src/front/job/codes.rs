@@ -277,4 +277,10 @@ under [[topology.link]].
 
     ports = [{ node = \"a\", capacity = \"50 GB/s\" }, { node = \"b\", capacity = \"50 GB/s\" }]
     initial = [[1, 2]]         # wrong: ports are 0 and 1"
+    "T060" "an optical switch without a delay"
+    "Every change of circuits takes time, and whether one pays depends on it. `technology` brings the delay and the number of ports of \
+Table I of \"Shortcut\".
+
+    reconfiguration_delay = \"10 us\"      # or
+    technology = \"silicon-photonics\"     # 7 us, 32 ports"
 }

@@ -139,6 +139,15 @@ pub(super) const fn priced(value: &'static str, source: &'static str) -> Option<
     Some(Default { value, source, prices: true, only: &[] })
 }
 
+/// A default that holds for some values of the tag.
+pub(super) const fn default_for(
+    only: &'static [&'static str],
+    value: &'static str,
+    source: &'static str,
+) -> Option<Default> {
+    Some(Default { value, source, prices: false, only })
+}
+
 /// A default of the cost model that holds for some values of the tag.
 pub(super) const fn priced_for(
     only: &'static [&'static str],
@@ -192,6 +201,7 @@ macro_rules! table {
 
         impl $name {
             /// Its description.
+            #[allow(clippy::needless_update, reason = "a field may say all there is")]
             pub const TABLE: &'static crate::front::job::describe::TableInfo =
                 &crate::front::job::describe::TableInfo {
                     doc: concat!($($doc, "\n"),*),

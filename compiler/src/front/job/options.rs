@@ -14,6 +14,7 @@ use super::values::{
 };
 use super::{suggest, topology};
 use crate::build;
+use crate::pass::circuits::{CircuitOptions, Rule};
 use crate::span::{Span, Spanned};
 use crate::topology::spec::TopologySpec;
 
@@ -139,6 +140,8 @@ pub struct CompileOptions {
     pub algorithm: Algorithm,
     /// Pipelining factor; `None`: chosen.
     pub chunks: Option<u32>,
+    /// How the circuits of optical switches are changed.
+    pub circuits: CircuitOptions,
     /// Whether a schedule without a complete SMT proof counts as undecided.
     pub require_smt: bool,
     /// Ranks up to which every chunk is proved by SMT.
@@ -394,7 +397,8 @@ fn placement(reader: &mut Reader<'_>, table: PlacementTable) -> Option<Spanned<V
 }
 
 fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOptions> {
-    let CompileTable { algorithm, chunks, require_smt, smt_ranks, smt_budget } = table;
+    let CompileTable { algorithm, chunks, circuits, threshold, restore_circuits, require_smt, smt_ranks, smt_budget } =
+        table;
     let algorithm = algorithm?.map(|Name(name)| name);
     let known = build::algorithms().iter().map(|info| info.name);
     let is_auto = algorithm.value == "auto";
@@ -409,6 +413,10 @@ fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOption
     Some(CompileOptions {
         algorithm: if is_auto { Algorithm::Auto } else { Algorithm::Named(algorithm) },
         chunks: chunks.map(|chunks| chunks.value.0),
+        circuits: CircuitOptions {
+            rule: plain(threshold).map_or(plain(circuits)?, Rule::Threshold),
+            restore: plain(restore_circuits)?,
+        },
         require_smt: plain(require_smt)?,
         smt_ranks: plain(smt_ranks).map(|Number(n)| n)?,
         smt_budget: plain(smt_budget).map(|Number(n)| n)?,
@@ -416,12 +424,12 @@ fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOption
 }
 
 fn cost(table: CostTable) -> Option<CostModel> {
-    let CostTable { startup, reduce_cost, copy_cost, synchronisation } = table;
+    let CostTable { startup, reduce_cost, copy_cost, synchronisation, stragglers } = table;
     Some(CostModel {
         startup: plain(startup)?,
         reduce_cost: plain(reduce_cost)?,
         copy_cost: plain(copy_cost)?,
-        synchronisation: plain(synchronisation)?,
+        synchronisation: plain(synchronisation)?.plus(plain(stragglers)?),
     })
 }
 

@@ -7,12 +7,14 @@ use rondo_ir::profile::Protocol;
 use rondo_ir::topology::{NodeKind, PortDirection};
 use rondo_ir::units::{Bytes, Delay, PerByte, Rate};
 
-use super::describe::{Default, Need, Tag, default, priced, priced_for, table};
+use super::describe::{Default, Need, Tag, default, default_for, priced, priced_for, table};
 use super::values::{
     CollectiveWord, ExportFormat, LegalWord, Name, NodeRef, Number, OneOrMany, Oversubscription, Pair, PerRank,
     Positive, RankChoice, Runtime, Sizes, SlotCondition, Target, TopologyWord,
 };
+use crate::pass::circuits::Rule;
 use crate::span::Spanned;
+use crate::topology::optical::{Design, Technology};
 use crate::topology::spec::{FileFormat, NvlinkWiring, Preset};
 
 /// Sections that a later version will read, and what for.
@@ -50,9 +52,34 @@ table! {
 const SECTION: Option<Default> = default("{}", "");
 
 /// Kinds whose links are all made by a generator.
-const GENERATED: &[&str] = &["ring", "torus", "grid", "mesh", "switch", "hypercube", "clos"];
+const GENERATED: &[&str] = &[
+    "ring",
+    "torus",
+    "grid",
+    "mesh",
+    "switch",
+    "hypercube",
+    "clos",
+    "optical-ring",
+    "optical-torus",
+    "photonic-rails",
+];
 /// Kinds that bring no latency.
-const WITHOUT_LATENCY: &[&str] = &["ring", "torus", "grid", "mesh", "switch", "hypercube", "clos", "custom"];
+const WITHOUT_LATENCY: &[&str] = &[
+    "ring",
+    "torus",
+    "grid",
+    "mesh",
+    "switch",
+    "hypercube",
+    "clos",
+    "optical-ring",
+    "optical-torus",
+    "photonic-rails",
+    "custom",
+];
+/// Kinds that are made of circuits.
+const OPTICAL: &[&str] = &["optical-ring", "optical-torus", "photonic-rails"];
 
 table! {
     /// What can move data, and how fast.
@@ -70,16 +97,16 @@ table! {
         name: Name { example: "\"rack 7\"" }
         /// Compute nodes, named `n0`, `n1` and so on. For `clos` as many as the tree holds, if left out.
         nodes: Positive {
-            need: Need::RequiredFor(&["ring", "mesh", "switch"]),
-            only: &["ring", "mesh", "switch", "clos"],
+            need: Need::RequiredFor(&["ring", "mesh", "switch", "optical-ring"]),
+            only: &["ring", "mesh", "switch", "clos", "optical-ring"],
             example: "8",
         }
         /// Whether the links of a ring run both ways.
         bidirectional: bool { only: &["ring"], default: default("true", "the usual ring"), example: "false" }
         /// Side lengths, one for each dimension; the first dimension counts fastest in node numbers.
         sides: Vec<Spanned<Positive>> {
-            need: Need::RequiredFor(&["torus", "grid"]),
-            only: &["torus", "grid"],
+            need: Need::RequiredFor(&["torus", "grid", "optical-torus"]),
+            only: &["torus", "grid", "optical-torus"],
             example: "[4, 4]",
         }
         /// Dimensions of a hypercube, at most 20.
@@ -97,18 +124,29 @@ table! {
             default: default("false", "one network for all"),
             example: "true",
         }
-        /// Compute nodes of one host; they are consecutive.
-        gpus_per_host: Positive { only: &["clos"], default: default("1", "every node is a host"), example: "8" }
+        /// Compute nodes of one host (of one server of photonic rails); they are consecutive.
+        gpus_per_host: Positive {
+            only: &["clos", "photonic-rails"],
+            default: default("1", "every node is a host"),
+            example: "8",
+        }
         /// Rate of the link from each compute node to a switch inside its host, each direction. Without it, a host has no
-        /// such switch.
-        host_bandwidth: Rate { only: &["clos"], example: "\"300 GB/s\"" }
+        /// such switch; photonic rails need it.
+        host_bandwidth: Rate {
+            need: Need::RequiredFor(&["photonic-rails"]),
+            only: &["clos", "photonic-rails"],
+            example: "\"300 GB/s\"",
+        }
         /// Latency of the links inside a host; that of the other links, if left out.
-        host_latency: Delay { only: &["clos"], example: "\"500 ns\"" }
+        host_latency: Delay { only: &["clos", "photonic-rails"], example: "\"500 ns\"" }
         /// Rate of each link, each direction; for `clos`, of the links between nodes and switches. For `preset`, of a link
         /// inside the machine, instead of the machine's own.
         bandwidth: Rate {
             need: Need::RequiredFor(GENERATED),
-            only: &["ring", "torus", "grid", "mesh", "switch", "hypercube", "clos", "preset"],
+            only: &[
+                "ring", "torus", "grid", "mesh", "switch", "hypercube", "clos", "preset", "optical-ring", "optical-torus",
+                "photonic-rails",
+            ],
             example: "\"25 GB/s\"",
         }
         /// Latency of each link that does not say its own. Presets and files bring theirs, if this is left out.
@@ -133,7 +171,28 @@ table! {
         /// NVLinks between all GPUs of the machine, for files that leave them out.
         nvlink: NvlinkTable { only: &["file"], example: "{ bandwidth = \"300 GB/s\" }" }
         /// How many such machines, joined by their NICs.
-        hosts: Positive { only: &["preset", "file"], default: default("1", "one machine"), example: "2" }
+        /// Servers of photonic rails.
+        hosts: Positive {
+            need: Need::RequiredFor(&["photonic-rails"]),
+            only: &["preset", "file", "photonic-rails"],
+            default: default_for(&["preset", "file"], "1", "one machine"),
+            example: "2",
+        }
+        /// Which of a ring's two matchings are cables and which are circuits, and of how many switches.
+        design: Design {
+            only: OPTICAL,
+            default: default("\"fixed\"", "\"Shortcut\", Eqs. 8 and 9"),
+            example: "\"all-ports\"",
+        }
+        /// Time that an optical switch needs to change its circuits; what `[cost]` says of synchronisation and stragglers is
+        /// added. Without it, that of the `technology`.
+        reconfiguration_delay: Delay { only: OPTICAL, example: "\"4 us\"" }
+        /// How the switches are made: says how long a change takes and how many ports a switch has.
+        technology: Technology { only: OPTICAL, example: "\"silicon-photonics\"" }
+        /// Whether each port of a switch only sends or only receives, so that circuits need not be paired.
+        split_ports: bool { only: OPTICAL, default: default("false", "transceivers are duplex"), example: "true" }
+        /// Rings of one dimension, or rails, that share their switches.
+        rings_per_switch: Positive { only: OPTICAL, default: default("1", "each ring has its own"), example: "4" }
         /// NICs of each machine, if not its own number.
         nics: Positive { only: &["preset", "file"], example: "4" }
         /// Rate of each NIC, each direction, if not its own.
@@ -356,6 +415,12 @@ table! {
         algorithm: Name { default: default("\"auto\"", "the cheapest that fits"), example: "\"ring\"" }
         /// How many pieces of each block are sent one behind the other (pipelining). Without it, the best number is chosen.
         chunks: Positive { example: "4" }
+        /// How the circuits of optical switches are changed between steps.
+        circuits: Rule { default: default("\"optimal\"", "nothing of the class is cheaper"), example: "\"best\"" }
+        /// Instead of a rule: the first step of the reduce_scatter that runs on circuits of its own.
+        threshold: u32 { example: "2" }
+        /// Whether the circuits of the start are set again at the end, which costs a change, so that the next call finds them.
+        restore_circuits: bool { default: default("false", "as \"Shortcut\" counts"), example: "true" }
         /// Whether a schedule without a complete proof by the SMT solver counts as undecided.
         require_smt: bool { default: default("false", "the exact check decides"), example: "true" }
         /// Ranks up to which the SMT solver proves every chunk; above it, it proves chosen chunks, and the report says which
@@ -377,11 +442,13 @@ table! {
         reduce_cost: PerByte { default: priced("\"1 ps/B\"", TABLE_1), example: "\"800 GB/s\"" }
         /// Time to copy a byte within a rank.
         copy_cost: PerByte { default: priced("\"0 s/B\"", "local copies are taken as free"), example: "\"1 TB/s\"" }
-        /// What a reconfiguration costs beyond the delay of its devices: to synchronise, and an allowance for stragglers.
+        /// What a reconfiguration costs beyond the delay of its devices: to synchronise all ranks.
         synchronisation: Delay {
             default: priced("\"0 s\"", "\"Shortcut\", which counts it as part of the delay"),
             example: "\"500 ns\"",
         }
+        /// The same, as an allowance for ranks that come late; the two are added.
+        stragglers: Delay { default: priced("\"0 s\"", "none assumed"), example: "\"1 us\"" }
     }
 }
 

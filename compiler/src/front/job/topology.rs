@@ -12,6 +12,7 @@ use super::tables::{DeviceTable, FailuresTable, LinkTable, MediumTable, NodeTabl
 use super::values::{LegalWord, Name, Pair, Positive, TopologyWord};
 use crate::span::{Span, Spanned};
 use crate::topology::LINK_LIMIT;
+use crate::topology::optical::{OpticalSpec, Rings, Technology};
 use crate::topology::spec::{
     ClosSpec, DeviceSpec, Extra, FailedLink, FailureSpec, FileSpec, LegalSpec, LinkRates, LinkSpec, MediumSpec,
     NetworkSpec, NodeDefaults, NodeSpec, NvlinkSpec, PortSpec, PresetSpec, TopologyKind, TopologySpec,
@@ -75,6 +76,11 @@ pub(super) fn check(
         pcie_bandwidth,
         nvlink,
         hosts,
+        design,
+        reconfiguration_delay,
+        technology,
+        split_ports,
+        rings_per_switch,
         nics,
         nic_bandwidth,
         nic_latency,
@@ -205,6 +211,37 @@ pub(super) fn check(
                 },
                 host: plain(host_bandwidth)
                     .map(|bandwidth| LinkRates { bandwidth, latency: plain(host_latency).unwrap_or(link.latency) }),
+            })
+        }
+        TopologyWord::OpticalRing | TopologyWord::OpticalTorus | TopologyWord::PhotonicRails => {
+            let rings = match word? {
+                TopologyWord::OpticalRing => count(reader).map(|nodes| Rings::Ring { nodes }),
+                TopologyWord::OpticalTorus => self::sides(reader, sides).map(|sides| Rings::Torus { sides }),
+                _ => {
+                    let (servers, per_server) = (hosts(reader)?, gpus_per_host?.value.0);
+                    let total = u64::from(servers) * u64::from(per_server);
+                    bounded(reader, "nodes", Some(total), MOST_NODES, span)?;
+                    let latency = plain(host_latency).or(plain(latency))?;
+                    let inside = LinkRates { bandwidth: plain(host_bandwidth)?, latency };
+                    Some(Rings::Rails { servers, per_server, inside })
+                }
+            };
+            let technology = plain(technology);
+            let Some(delay) = plain(reconfiguration_delay).or(technology.map(Technology::delay)) else {
+                reader
+                    .error("T060", span, "it is not said how long a change of circuits takes", "needs a delay")
+                    .help
+                    .push("write reconfiguration_delay = \"10 us\", or technology = \"silicon-photonics\"".to_owned());
+                return None;
+            };
+            TopologyKind::Optical(OpticalSpec {
+                rings: rings?,
+                design: plain(design)?,
+                split_ports: plain(split_ports)?,
+                rings_per_switch: rings_per_switch?.value.0,
+                link: link_rates()?,
+                delay,
+                most_ports: technology.map(Technology::ports),
             })
         }
         TopologyWord::Preset => TopologyKind::Preset(PresetSpec {

@@ -12,7 +12,9 @@ use toml::de::DeValue;
 use super::describe::Shape;
 use super::read::{Reader, Value, span_of};
 use super::suggest;
+use crate::pass::circuits::Rule;
 use crate::span::Spanned;
+use crate::topology::optical::{Design, Technology};
 use crate::topology::spec::{FileFormat, NvlinkWiring, Preset};
 
 type Toml<'i> = toml::Spanned<DeValue<'i>>;
@@ -569,6 +571,12 @@ pub enum TopologyWord {
     /// See the reference.
     Clos,
     /// See the reference.
+    OpticalRing,
+    /// See the reference.
+    OpticalTorus,
+    /// See the reference.
+    PhotonicRails,
+    /// See the reference.
     Preset,
     /// See the reference.
     File,
@@ -634,6 +642,9 @@ words! {
         "switch" => TopologyWord::Switch, "`nodes` compute nodes on one non-blocking switch";
         "hypercube" => TopologyWord::Hypercube, "2^`dimensions` compute nodes; two are linked if their numbers differ in one bit";
         "clos" => TopologyWord::Clos, "a folded Clos network (fat tree) of 1 to 3 tiers of switches";
+        "optical-ring" => TopologyWord::OpticalRing, "`nodes` compute nodes in a ring of cables and circuits (\"Shortcut\", section V)";
+        "optical-torus" => TopologyWord::OpticalTorus, "such a ring along each dimension of a torus with the given `sides`";
+        "photonic-rails" => TopologyWord::PhotonicRails, "`hosts` servers of `gpus_per_host` accelerators; accelerator i of every server is on optical ring i";
         "preset" => TopologyWord::Preset, "a known machine, or several joined by their NICs; implied by `preset`";
         "file" => TopologyWord::File, "a real machine from a topology file; implied by `file`";
         "custom" => TopologyWord::Custom, "nodes, links, media and devices spelt out";
@@ -696,6 +707,27 @@ words! {
         "auto" => FileFormat::Auto, "recognised from the content";
         "nccl-xml" => FileFormat::NcclXml, "NCCL or RCCL topology XML, as `NCCL_TOPO_DUMP_FILE` writes it";
         "nvidia-smi" => FileFormat::NvidiaSmi, "the text that `nvidia-smi topo -m` prints";
+    }
+    Design: "design" {
+        "fixed" => Design::Fixed, "{j, j+1} for even j are cables, the others circuits of one switch: a port an endpoint";
+        "all-ports" => Design::AllPorts, "both through one switch: two ports an endpoint";
+        "parity-split" => Design::ParitySplit, "as `fixed`, with a switch for even and one for odd endpoints; cannot hold the ring";
+        "parity-ring" => Design::ParityRing, "the same with initial circuits {4j, 4j+2} and {4j+3, 4j+5}: a ring 1, 0, 2, 3, 5, 4, 6, 7, …";
+        "single-port" => Design::SinglePort, "one port an endpoint and no cable: circuits must be set for every step";
+    }
+    Technology: "switching technology" {
+        "wavelength-routed" => Technology::WavelengthRouted, "100 ns, 8 ports";
+        "photonic-mems" => Technology::PhotonicMems, "400 ns, 240 ports";
+        "silicon-photonics" => Technology::SiliconPhotonics, "7 us, 32 ports";
+        "rotor" => Technology::Rotor, "7 us, 128 ports";
+        "3d-mems" => Technology::Mems3d, "15 ms, 320 ports";
+    }
+    Rule: "rule for circuits" {
+        "optimal" => Rule::Optimal, "the cheapest sequence of configurations";
+        "best" => Rule::Best, "the cheapest threshold: static steps, then circuits of their own";
+        "per-step" => Rule::PerStep, "any subset of the steps on circuits of their own";
+        "paper" => Rule::Paper, "the smallest threshold that is no dearer than Ring (\"Shortcut\", Eq. 6, as printed)";
+        "off" => Rule::Off, "circuits stay as they are";
     }
     NvlinkWiring: "wiring" {
         "switch" => NvlinkWiring::Switch, "every GPU has one link to one NVSwitch node";
