@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rondo_backends::{json, msccl_xml};
 use rondo_compiler::lower::{LowerOptions, lower};
 use rondo_compiler::pass::refine;
-use rondo_ir::collective::{Collective, CollectiveSpec};
+use rondo_ir::collective::Collective;
 use rondo_ir::diagnostic::{Diagnostic, Severity};
 use rondo_ir::index::NodeId;
 use rondo_ir::problem::Problem;
@@ -15,9 +15,10 @@ use rondo_ir::profile::{Protocol, RuntimeProfile};
 use rondo_ir::program::Program;
 use rondo_ir::schedule::Schedule;
 use rondo_ir::text;
-use rondo_verify::program::{ProgramOptions, same_transfers, verify_program};
+use rondo_verify::program::{ProgramOptions, ProgramOutcome, same_transfers};
 use rondo_verify::{About, Answer, Claim, Verified};
 
+use crate::judge::{claims_of, verify_readings, with_operator};
 use crate::pipeline::{Failure, Proof, judge};
 
 /// A file format, with the runtime that is to load the file.
@@ -229,8 +230,7 @@ pub fn can_export(problem: &Problem, schedule: &Schedule, request: &ExportReques
         schedule
     };
     let written = write_xml(problem, schedule, profile, request).map_err(first_of)?;
-    verify_text(&written.collective, &written.text).map_err(first_of)?;
-    Ok(())
+    verify_text(&written.collective, &written.text, |_, _| Ok(())).map_err(first_of)
 }
 
 /// The first of several findings.
@@ -248,53 +248,56 @@ pub fn check_written(
     text: &str,
 ) -> Result<String, Vec<Diagnostic>> {
     let mut checked = Vec::new();
-    for (place, program) in verify_text(collective, text)? {
-        let report = same_transfers(plan, &program)?;
+    verify_text(collective, text, |place, program| {
+        let report = same_transfers(plan, program)?;
         let (transfers, outputs) = (report.transfers, report.outputs);
         checked.push(format!(
             "{place}: verified from the file alone; the same {transfers} transfers and {outputs} results as the schedule"
         ));
-    }
+        Ok(())
+    })?;
     Ok(checked.join("; "))
 }
 
-/// Parses a written file and verifies it from the text alone, once for each kind of call that it serves.
-fn verify_text(collective: &Collective, text: &str) -> Result<Vec<(&'static str, Verified<Program>)>, Vec<Diagnostic>> {
+/// Parses a written file, verifies it from the text alone for each kind of call that it serves, and hands on each proof.
+fn verify_text(
+    collective: &Collective,
+    text: &str,
+    mut then: impl FnMut(&str, &Verified<Program>) -> Result<(), Vec<Diagnostic>>,
+) -> Result<(), Vec<Diagnostic>> {
     let parsed = msccl_xml::parse("the written file", text)?;
-    let mut verified = Vec::new();
-    let readings = parsed.headers.len();
-    let mut program = Some(parsed.program);
-    for (index, header) in parsed.headers.iter().enumerate() {
-        // A file names no operator; the plan's is the one that is asked for.
-        let spec = CollectiveSpec { operator: collective.operator(), ..header.collective.to_spec() };
-        let claimed = Collective::new(spec).map_err(|error| vec![Diagnostic::error("X007", error.to_string())])?;
-        let claim = Claim { collective: claimed, chunks: header.chunks };
-        let place = if claim.collective.in_place() { "in place" } else { "out of place" };
-        if claim.collective.kind() != collective.kind() || claim.collective.ranks() != collective.ranks() {
-            let message = format!("the written file claims {}, not {collective}", claim.collective);
-            return Err(vec![Diagnostic::error("X007", message)]);
-        }
-        let Some(program) = (if index + 1 == readings { program.take() } else { program.clone() }) else { break };
-        let outcome = verify_program(claim, program, &ProgramOptions::default());
+    // A file names no operator; the plan's is the one that is asked for.
+    let claims: Vec<Claim> =
+        claims_of(&parsed).iter().map(|claim| with_operator(claim, collective.operator())).collect();
+    let facts = |collective: &Collective| (collective.kind().clone(), collective.ranks(), collective.operator());
+    if let Some(other) = claims.iter().find(|claim| facts(&claim.collective) != facts(collective)) {
+        let message = format!("the written file claims {}, not {collective}", other.collective);
+        return Err(vec![Diagnostic::error("X007", message)]);
+    }
+    if claims.is_empty() {
+        let message = "the written file serves no call, neither in place nor out of place";
+        return Err(vec![Diagnostic::error("X007", message)]);
+    }
+    let places: Vec<bool> = claims.iter().map(|claim| claim.collective.in_place()).collect();
+    let options = ProgramOptions::default();
+    let outcomes = verify_readings(claims, parsed.program, &options);
+    for (in_place, ProgramOutcome { outcome, .. }) in places.into_iter().zip(outcomes) {
+        let place = if in_place { "in place" } else { "out of place" };
         let answer = outcome.answer();
         let Some(program) = outcome.verified else {
             let what = if answer == Answer::Refuted { "is wrong" } else { "could not be decided" };
             let mut first =
                 Diagnostic::error("X007", format!("the file that this plan would give {what} for calls {place}"));
-            if collective.in_place() != (place == "in place") {
+            if collective.in_place() != in_place {
                 first = first.help("name another algorithm, or let the file serve one kind of call only");
             }
             let mut findings = outcome.findings;
             findings.insert(0, first);
             return Err(findings);
         };
-        verified.push((place, program));
+        then(place, &program)?;
     }
-    if verified.is_empty() {
-        let message = "the written file serves no call, neither in place nor out of place";
-        return Err(vec![Diagnostic::error("X007", message)]);
-    }
-    Ok(verified)
+    Ok(())
 }
 
 /// Says which routes the runtime may choose otherwise, because the format has none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rondo_backends::msccl_xml::{Effect, Fate, Service};
+use rondo_backends::msccl_xml::{Broken, Effect, Fate, Service};
 use rondo_backends::{json, msccl_xml, mscclpp};
 use rondo_compiler::front::job::{build_problem, build_problem_for};
 use rondo_ir::collective::{Collective, CollectiveKind, CollectiveSpec, ReduceOperator};
@@ -12,7 +12,10 @@ use rondo_ir::profile::RuntimeProfile;
 use rondo_ir::program::Program;
 use rondo_ir::schedule::{FlowSet, Schedule};
 use rondo_ir::units::Bytes;
-use rondo_verify::program::{Location, ProgramFinding, program_certificate, same_transfers, verify_program_located};
+use rondo_verify::program::{
+    Location, ProgramFinding, ProgramOptions, ProgramOutcome, program_certificate, same_transfers,
+    verify_program_located,
+};
 use rondo_verify::smt::CertificateError;
 use rondo_verify::{About, Answer, Check, Claim, Verified};
 
@@ -142,14 +145,12 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
             match msccl_xml::parse(name, text) {
                 Err(findings) => Judgement::unreadable("msccl xml", findings),
                 Ok(parsed) => {
-                    let claims: Vec<_> = parsed
-                        .headers
-                        .iter()
-                        .map(|header| Claim { collective: header.collective.clone(), chunks: header.chunks })
-                        .collect();
+                    let claims = claims_of(&parsed);
                     let unread = parsed.in_place && !claims.iter().any(|claim| claim.collective.in_place());
-                    let mut judgement =
-                        judge_program(name, bytes, "msccl xml", &claims, parsed.program.clone(), options);
+                    let all = RuntimeProfile::LOADABLE;
+                    let runtimes = options.runtime.as_ref().map_or(&all[..], std::slice::from_ref);
+                    let examined = msccl_xml::examine(name, &parsed, runtimes);
+                    let mut judgement = judge_program(name, bytes, "msccl xml", &claims, parsed.program, options);
                     if unread && options.against.is_none() && options.against_plan.is_none() {
                         judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
                         judgement.checks.push(Check {
@@ -160,8 +161,8 @@ pub fn judge_file(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Judge
                                 .to_owned(),
                         });
                     }
-                    judgement.findings.extend(parsed.warnings.iter().cloned());
-                    add_runtimes(&mut judgement, name, &parsed, options.runtime);
+                    judgement.findings.extend(parsed.warnings);
+                    add_runtimes(&mut judgement, examined, options.runtime);
                     judgement
                 }
             }
@@ -385,14 +386,8 @@ fn judge_program(
     program: Program,
     options: &JudgeOptions<'_>,
 ) -> Judgement {
-    let mut judgement = Judgement::new(Verdict::Verified, format);
-    if claims.is_empty() {
-        judgement.verdict = Verdict::Refuted;
-        judgement
-            .findings
-            .push(Diagnostic::error("X012", "the file serves no call, neither in place nor out of place"));
-        return judgement;
-    }
+    // A file without a claim has nothing that could be verified.
+    let mut judgement = Judgement::new(if claims.is_empty() { Verdict::Unknown } else { Verdict::Verified }, format);
     // A job asks for one kind of calls; a file that also serves the other is judged for that one.
     let asked = options.against.map(|loaded| loaded.job.collective.in_place);
     let asked = asked.or_else(|| match options.against_plan.map(|(_, plan)| plan.about()) {
@@ -405,26 +400,25 @@ fn judge_program(
     } else {
         claims.iter().collect()
     };
-    let starts = LineStarts::new(bytes);
+    let mut wanted = Vec::with_capacity(readings.len());
     for claim in readings {
-        let claim = match options.against {
+        match options.against.map(|loaded| (loaded, claim_of_job(claim, loaded))) {
             None => {
                 judgement.against.push(format!("the file's own claim: {}", in_words(&claim.collective)));
-                with_operator_of_plan(claim, options)
+                wanted.push(with_operator_of_plan(claim, options));
             }
-            Some(loaded) => match claim_of_job(claim, loaded) {
-                Ok(wanted) => {
-                    judgement.against.push(format!("the job {}: {}", loaded.job.file, in_words(&wanted.collective)));
-                    wanted
-                }
-                Err(finding) => {
-                    judgement.verdict = Verdict::Refuted;
-                    judgement.findings.push(*finding);
-                    continue;
-                }
-            },
-        };
-        let located = verify_program_located(claim, program.clone(), &options.proof.program_options());
+            Some((loaded, Ok(claim))) => {
+                judgement.against.push(format!("the job {}: {}", loaded.job.file, in_words(&claim.collective)));
+                wanted.push(claim);
+            }
+            Some((_, Err(finding))) => {
+                judgement.verdict = Verdict::Refuted;
+                judgement.findings.push(*finding);
+            }
+        }
+    }
+    let starts = LineStarts::new(bytes);
+    for located in verify_readings(wanted, program, &options.proof.program_options()) {
         judgement.verdict = worse(judgement.verdict, verdict(located.outcome.answer()));
         judgement.checks.extend(located.outcome.checks);
         if let Some(verified) = located.outcome.verified.as_ref().filter(|_| options.certificate)
@@ -460,6 +454,27 @@ fn judge_program(
     judgement
 }
 
+/// What a file claims to be: once for each kind of call that may use it.
+pub(crate) fn claims_of(parsed: &msccl_xml::Parsed) -> Vec<Claim> {
+    let claim = |header: &msccl_xml::Header| Claim { collective: header.collective.clone(), chunks: header.chunks };
+    parsed.headers.iter().map(claim).collect()
+}
+
+/// Verifies a program once for each claim, one after the other.
+pub(crate) fn verify_readings(
+    claims: Vec<Claim>,
+    program: Program,
+    options: &ProgramOptions,
+) -> impl Iterator<Item = ProgramOutcome> {
+    let last = claims.len().saturating_sub(1);
+    let mut program = Some(program);
+    claims.into_iter().enumerate().filter_map(move |(index, claim)| {
+        // A program may be large: the last reading takes it.
+        let program = if index == last { program.take() } else { program.clone() };
+        Some(verify_program_located(claim, program?, options))
+    })
+}
+
 /// No runtime reads Rondo's own format.
 fn not_xml(profile: &RuntimeProfile) -> Diagnostic {
     Diagnostic::error("X013", format!("a plan of rondo is loaded by no runtime; {} reads MSCCL XML", profile.name))
@@ -469,12 +484,9 @@ fn not_xml(profile: &RuntimeProfile) -> Diagnostic {
 /// Adds what the runtimes make of the file: all of them, or the one that was named.
 fn add_runtimes(
     judgement: &mut Judgement,
-    name: &str,
-    parsed: &msccl_xml::Parsed,
+    (mut broken, services): (Vec<Broken>, Vec<Service>),
     runtime: Option<&'static RuntimeProfile>,
 ) {
-    let all = RuntimeProfile::LOADABLE;
-    let (mut broken, services) = msccl_xml::examine(name, parsed, runtime.as_ref().map_or(&all, std::slice::from_ref));
     if runtime.is_some_and(|profile| !profile.loadable) {
         judgement.verdict = Verdict::Refuted;
         judgement
@@ -519,7 +531,7 @@ fn with_operator_of_plan(claim: &Claim, options: &JudgeOptions<'_>) -> Claim {
 }
 
 /// The same claim for another operator. Its sizes stay the file's own, under which every slot has elements.
-fn with_operator(claim: &Claim, operator: ReduceOperator) -> Claim {
+pub(crate) fn with_operator(claim: &Claim, operator: ReduceOperator) -> Claim {
     let spec = CollectiveSpec { operator, ..claim.collective.to_spec() };
     Collective::new(spec).map_or_else(|_| claim.clone(), |collective| Claim { collective, chunks: claim.chunks })
 }

@@ -197,6 +197,57 @@ fn the_other_commands_report_as_json() {
     assert!(json(&rondo(&["explain", "--output-format", "json"]).expect(0).stdout).is_array());
 }
 
+/// The sources without their tests and comments.
+fn sources() -> String {
+    let mut out = String::new();
+    for folder in ["src", "ir/src", "compiler/src", "backends/src", "verify/src"] {
+        for file in common::files(folder, ".rs") {
+            let name = file.strip_prefix(path("")).unwrap().to_str().unwrap();
+            if name.contains("/tests/") || name.ends_with("/tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file).unwrap();
+            let code =
+                text.split("\nmod tests {").next().unwrap().lines().filter(|line| !line.trim_start().starts_with("//"));
+            code.for_each(|line| out.extend([line, "\n"]));
+        }
+    }
+    out
+}
+
+/// Each code of the registry stands in the sources where something is found, too, or a rule of MSCCL XML has it (its own tests
+/// break every rule); and each code in the sources is in the registry.
+#[test]
+fn every_code_can_come_and_every_code_is_known() {
+    let sources = sources();
+    let known: Vec<&str> = rondo::cli::all_codes().iter().map(|entry| entry.code).collect();
+    let rules: Vec<&str> = rondo::backends::msccl_xml::RULES.iter().map(|rule| rule.entry.code).collect();
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for code in &known {
+        let literal = format!("\"{code}\"");
+        // `const NAME: &str = "V900"`, or `Name = "V001"` in the table that makes an enum.
+        let name = sources.split_once(&format!(" = {literal}")).map(|(before, _)| {
+            let (before, constant) = before.strip_suffix(": &str").map_or((before, ""), |before| (before, "const "));
+            let name = &before[before.rfind(|c| !word(c)).map_or(0, |at| at + 1)..];
+            if constant.is_empty() { format!("Code::{name}") } else { name.to_owned() }
+        });
+        let uses = match &name {
+            Some(name) => sources.split(name.as_str()).skip(1).filter(|rest| !rest.starts_with(word)).count(),
+            None => sources.matches(&literal).count(),
+        };
+        let declared = usize::from(!name.as_ref().is_some_and(|name| name.starts_with("Code::")));
+        assert!(declared < uses || rules.contains(code), "nothing gives {code}");
+    }
+    let quoted = sources.split('"').filter(|text| {
+        let (letter, digits) = text.split_at_checked(1).unwrap_or_default();
+        "TCJPBVX".contains(letter) && digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit())
+    });
+    for code in quoted {
+        // The V100 is a GPU.
+        assert!(code == "V100" || known.contains(&code), "{code} is not in the registry");
+    }
+}
+
 #[test]
 fn every_code_is_explained() {
     let list = json(&rondo(&["explain", "--output-format", "json"]).expect(0).stdout);

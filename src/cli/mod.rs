@@ -237,11 +237,6 @@ const CODES: &[CodeEntry] = &[
                       collective; it holds nothing else). The notes show both.",
     },
     CodeEntry {
-        code: "X012",
-        title: "the file serves no call",
-        explanation: "Neither inplace nor outofplace is 1, so no runtime ever selects the file.",
-    },
-    CodeEntry {
         code: "X016",
         title: "no runtime loads the file",
         explanation: "The file was written for `unlimited`, a runtime that does not exist: its threadblocks, channels or elements may be more than \
