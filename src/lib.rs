@@ -15,6 +15,7 @@ mod judge_mscclpp;
 pub mod pipeline;
 pub mod recognise;
 pub mod size_set;
+pub mod thresholds;
 
 pub use rondo_backends as backends;
 pub use rondo_compiler as compiler;

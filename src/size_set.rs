@@ -210,7 +210,7 @@ fn why_not(rival: &Rival, smallest: &Time, largest: &Time) -> String {
 
 /// The exact affine price: through sizes 0 and one at which every slot, and every part of a split route, is a whole number of
 /// elements.
-fn price_line(job: &Job, loaded: &Loaded, problem: &Problem, schedule: &Schedule) -> Result<Line, Failure> {
+pub(crate) fn price_line(job: &Job, loaded: &Loaded, problem: &Problem, schedule: &Schedule) -> Result<Line, Failure> {
     let at = |size: Bytes| {
         let problem = build_problem_for(job, &loaded.fabric, size).map_err(Failure::Input)?;
         Ok::<_, Failure>(evaluate(&problem, schedule).total)

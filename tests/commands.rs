@@ -735,3 +735,39 @@ fn a_program_above_the_limit_of_the_second_opinion_says_so() {
     assert!(prints(&["--smt-events", "100", "--require-smt"], 3).contains(limit));
     assert!(!prints(&["--no-smt"], 0).contains("smt-"));
 }
+
+#[test]
+fn thresholds_give_a_rule_with_its_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (table, certificate) = (file("table.json"), file("proof.smt2"));
+    let run = rondo(&[
+        "thresholds",
+        "examples/ocs-ring-32.toml",
+        "--delays",
+        "100 ns..10 us",
+        "--certificate",
+        &certificate,
+        "-o",
+        &table,
+    ])
+    .expect(0);
+    // models.md 14: step 1 has h = c = 2 and m/4 bytes, so its circuits save 2 us + m * 10 ps / 4, which is 4 us at 800 kB; and
+    // Ring loses up to 6.5 * 2 us.
+    for line in ["1 KB      800 KB  T = 2  3        24.01 us", "d <= 13 us"] {
+        assert!(run.stdout.contains(line), "{}", run.stdout);
+    }
+    let written = json(&std::fs::read_to_string(&table).unwrap());
+    assert_eq!(written["sizes"][1]["from"], 800_004);
+    assert_eq!(written["plans"].as_array().unwrap().len(), 6);
+    let text = std::fs::read_to_string(&certificate).unwrap();
+    assert!(text.contains("(set-logic QF_LRA)") && text.ends_with("(check-sat)\n"), "{text}");
+    rondo(&["thresholds", "examples/ring8/job.toml"]).expect(2).says("X024").says("optical-ring");
+    rondo(&["thresholds", "examples/ocs-ring-32.toml", "--algorithm", "ring"])
+        .expect(2)
+        .says("halving-doubling or swing");
+    rondo(&["thresholds", "examples/ocs-ring-32.toml", "--sizes", "2 KB..1 KB"])
+        .expect(2)
+        .says("ends before it begins");
+    rondo(&["thresholds", "examples/ocs-ring-32.toml", "--delays", "5"]).expect(2).says("--delays LOW..HIGH");
+}

@@ -175,10 +175,16 @@ const RING: &str = "examples/ring8/job.toml";
 const CORPUS: &str = "tests/corpus/msccl-xml";
 const TWO: &str = "[topology]\nkind = \"custom\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n";
 
+const UNDECIDED: &str =
+    if cfg!(feature = "smt") { "threshold-proof.answer = \"unknown\"" } else { "threshold-proof.answer = \"proved\"" };
+
 /// What no command line of this test leads to, and why.
-const OUT_OF_REACH: [(&str, &str); 4] = [
+const OUT_OF_REACH: [(&str, &str); 7] = [
     ("calibrate.hop_delay_fitted = true", "one algorithm is measured, whose hops and start-ups are in one proportion"),
     ("explain.messages", "nothing can go wrong while a code is explained"),
+    ("thresholds.messages", "only jobs that name a file have warnings, and circuits are in no file"),
+    ("threshold-proof.answer = \"refuted\"", "a rule that is not best would be a fault of Rondo"),
+    (UNDECIDED, "the solver decides these questions, and without it nothing is proved"),
     ("place.column = null", "a file would have to vanish while it is judged"),
     ("place.line = null", "a file would have to vanish while it is judged"),
 ];
@@ -218,6 +224,13 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
     expect("compile", &["compile", "examples/ocs-ring-32.toml"], "", 0);
     expect("compile", &["compile", "examples/ocs-ring-32.toml", "--algorithm", "ring"], "", 0);
     expect("compile", &["compile", "examples/ocs-ring-32.toml", "--algorithm", "swing"], "", 0);
+
+    // thresholds
+    for algorithm in ["halving-doubling", "swing"] {
+        expect("thresholds", &["thresholds", "examples/ocs-ring-32.toml", "--algorithm", algorithm], "", 0);
+    }
+    let big = std::fs::read_to_string(path("examples/ocs-ring-32.toml")).unwrap().replace("nodes = 32", "nodes = 256");
+    expect("thresholds", &["thresholds", "-"], &big, 0);
 
     // compile, a range of sizes
     let emit = format!("msccl-xml:rccl={set}");

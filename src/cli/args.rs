@@ -102,6 +102,17 @@ Examples:
   rondo cost job.toml --calibrate nccl-tests-output.txt")]
     Cost(CostArguments),
 
+    /// Switch-over points of circuits: which threshold is best at which size and delay, with a proof
+    ///
+    /// For reduce_scatter, all_gather and all_reduce on a topology with circuits. Prints the sizes at which the best threshold
+    /// changes, the rule that every rank can evaluate alone, and proves the rule best for all sizes and delays asked for.
+    #[command(after_help = "\
+Examples:
+  rondo thresholds examples/ocs-ring-32.toml
+  rondo thresholds examples/ocs-ring-32.toml --delays '100 ns..10 us' --certificate proof.smt2
+  rondo thresholds examples/ocs-ring-32.toml --algorithm swing --sizes '1 KiB..1 GiB' -o table.json")]
+    Thresholds(ThresholdsArguments),
+
     /// Show a topology as Rondo sees it
     #[command(subcommand)]
     Topology(TopologyCommand),
@@ -132,6 +143,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Export(_) => "export",
             Self::Cost(_) => "cost",
+            Self::Thresholds(_) => "thresholds",
             Self::Topology(_) => "topology",
             Self::Explain { .. } => "explain",
             Self::Completions { .. } => "completions",
@@ -201,6 +213,38 @@ pub struct CompileArguments {
     /// How the proof is done.
     #[command(flatten)]
     pub proof: ProofArguments,
+}
+
+/// Arguments of `thresholds`.
+#[derive(Debug, Args)]
+pub struct ThresholdsArguments {
+    /// Job file (TOML); `-` reads standard input
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
+
+    /// The algorithm that has the thresholds: halving-doubling or swing
+    #[arg(long, value_name = "NAME", default_value = "halving-doubling")]
+    pub algorithm: String,
+
+    /// Sizes of the table and of the proof, such as '1 KiB..1 GiB' [default: the job's range, or 1 KB..1 GB]
+    #[arg(long, value_name = "LOW..HIGH")]
+    pub sizes: Option<String>,
+
+    /// Delays of the proof, such as '100 ns..10 us', synchronisation included [default: the topology's]
+    #[arg(long, value_name = "LOW..HIGH")]
+    pub delays: Option<String>,
+
+    /// Write the table (JSON) here, for a runtime to load; `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Write the question to the solver as SMT-LIB 2 here, for another one to check
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+
+    /// Exit with status 3 if the rule is not proved
+    #[arg(long)]
+    pub require_proof: bool,
 }
 
 /// Arguments of `verify`.

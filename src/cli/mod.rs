@@ -157,6 +157,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Verify(arguments) => commands::verify::run(&session, arguments),
         Command::Export(arguments) => commands::export::run(&session, arguments),
         Command::Cost(arguments) => commands::cost::run(&session, arguments),
+        Command::Thresholds(arguments) => commands::thresholds::run(&session, arguments),
         Command::Topology(command) => commands::topology::run(&session, command),
         Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
         Command::Completions { shell } => commands::completions::run(*shell),
@@ -284,6 +285,13 @@ const CODES: &[CodeEntry] = &[
         code: "X023",
         title: "wrong usage",
         explanation: "An argument or option is missing, unknown or has a value that it cannot have. `rondo COMMAND --help` lists all of them.",
+    },
+    CodeEntry {
+        code: "X024",
+        title: "no thresholds",
+        explanation: "A threshold says from which step of log₂ n on circuits are changed. It belongs to reduce_scatter, all_gather and \
+                      all_reduce among 2, 4, 8, … ranks on a topology with circuits that all take one time to change. Up to 128 ranks the \
+                      plans are built and verified; for more, prices are closed forms, which are for one optical ring.",
     },
     CodeEntry {
         code: "X020",

@@ -17,6 +17,7 @@ mod paths;
 mod places;
 mod price;
 pub mod program;
+pub mod region;
 mod replay;
 mod schedule;
 pub mod smt;

@@ -88,6 +88,39 @@ impl Pairing {
     }
 }
 
+/// What a static step meets on the ring as it is routed: both partners of an antipodal pair on one arc as in [`Pairing::shape`],
+/// or, as builders do, even sources clockwise and odd ones the other way, which halves the congestion of halving's last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arcs {
+    /// The paper's.
+    Same,
+    /// The builders'.
+    Both,
+}
+
+impl Pairing {
+    /// h and c of a static step among `n` endpoints.
+    #[must_use]
+    pub fn routed(self, n: u64, step: u32, arcs: Arcs) -> StepShape {
+        let shape = self.shape(step);
+        if arcs == Arcs::Both && 2 * shape.hops == n {
+            return StepShape { congestion: (shape.congestion / 2).max(1), ..shape };
+        }
+        shape
+    }
+}
+
+/// The phases of a collective, each of log₂ n steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phases {
+    /// reduce_scatter.
+    Scatter,
+    /// all_gather.
+    Gather,
+    /// all_reduce: the one, then the other.
+    Both,
+}
+
 /// Which reading of Eq. 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherForm {
@@ -182,9 +215,24 @@ impl<N: Scalar> Model<N> {
 
     /// An all_reduce whose reduce_scatter has threshold T and whose all_gather has T', with reconfigurations charged by the
     /// state of the switch: the time, and how many there are.
+    pub fn all_reduce(&self, pairing: Pairing, n: u64, message: &N, thresholds: (u32, u32), restore: bool) -> (N, u32) {
+        self.charged(pairing, Arcs::Same, n, message, Phases::Both, thresholds, restore)
+    }
+
+    /// A collective at thresholds T (reduce_scatter) and T' (all_gather), with reconfigurations charged by the state of the
+    /// switch: the time, and how many there are.
     ///
     /// Step 0 runs on the fixed matching, whatever the switch holds. `restore` sets the ring again at the end.
-    pub fn all_reduce(&self, pairing: Pairing, n: u64, message: &N, thresholds: (u32, u32), restore: bool) -> (N, u32) {
+    pub fn charged(
+        &self,
+        pairing: Pairing,
+        arcs: Arcs,
+        n: u64,
+        message: &N,
+        phases: Phases,
+        thresholds: (u32, u32),
+        restore: bool,
+    ) -> (N, u32) {
         /// What the switch holds: the ring's matching or that of a step. Swing's step 1 is the ring's.
         const RING: Option<u32> = None;
         let steps = n.ilog2();
@@ -197,16 +245,17 @@ impl<N: Scalar> Model<N> {
                 *time = time.clone() + self.reconfiguration.clone();
             }
         };
-        let forwards = (0..steps).map(|i| (i, i < thresholds.0));
-        let backwards = (0..steps).map(|j| (steps - 1 - j, thresholds.1 <= j));
+        let forwards = (0..if phases == Phases::Gather { 0 } else { steps }).map(|i| (i, i < thresholds.0));
+        let backwards = 0..if phases == Phases::Scatter { 0 } else { steps };
+        let backwards = backwards.map(|j| (steps - 1 - j, thresholds.1 <= j));
         for (i, is_static) in forwards.chain(backwards) {
             if !is_static {
                 set(matching(i), &mut time);
             } else if i != 0 {
                 set(RING, &mut time);
             }
-            let step = if is_static { self.static_step(pairing, i, message) } else { self.direct_step(i, message) };
-            time = time + step;
+            let shape = if is_static { pairing.routed(n, i, arcs) } else { StepShape { hops: 1, congestion: 1 } };
+            time = time + self.step(shape, Self::part(message, i));
         }
         if restore {
             set(RING, &mut time);

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod explain;
 pub mod export;
 mod set_folder;
+pub mod thresholds;
 pub mod topology;
 pub mod verify;
 
