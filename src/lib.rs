@@ -12,6 +12,7 @@ pub mod cli;
 pub mod export;
 pub mod judge;
 mod judge_mscclpp;
+pub mod ocs;
 pub mod pipeline;
 pub mod recognise;
 pub mod size_set;

@@ -179,9 +179,11 @@ const UNDECIDED: &str =
     if cfg!(feature = "smt") { "threshold-proof.answer = \"unknown\"" } else { "threshold-proof.answer = \"proved\"" };
 
 /// What no command line of this test leads to, and why.
-const OUT_OF_REACH: [(&str, &str); 7] = [
+const OUT_OF_REACH: [(&str, &str); 9] = [
     ("calibrate.hop_delay_fitted = true", "one algorithm is measured, whose hops and start-ups are in one proportion"),
     ("explain.messages", "nothing can go wrong while a code is explained"),
+    ("ocs-plan.messages", "only jobs that name a file have warnings, and circuits are in no file"),
+    ("ocs-program.messages", "a plan that is right has no warnings, and a wrong one has no program"),
     ("thresholds.messages", "only jobs that name a file have warnings, and circuits are in no file"),
     ("threshold-proof.answer = \"refuted\"", "a rule that is not best would be a fault of Rondo"),
     (UNDECIDED, "the solver decides these questions, and without it nothing is proved"),
@@ -231,6 +233,19 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
     }
     let big = std::fs::read_to_string(path("examples/ocs-ring-32.toml")).unwrap().replace("nodes = 32", "nodes = 256");
     expect("thresholds", &["thresholds", "-"], &big, 0);
+
+    // ocs
+    expect("ocs-plan", &["ocs", "plan", "examples/ocs-ring-32.toml"], "", 0);
+    let switched = name("switched.json");
+    expect("compile", &["compile", "examples/ocs-ring-32.toml", "-o", &switched], "", 0);
+    expect("ocs-program", &["ocs", "program", &switched], "", 0);
+    // A permutation for which circuits are set at once.
+    let jump = "[topology]\nkind = \"optical-ring\"\nnodes = 4\ndesign = \"single-port\"\nbandwidth = \"1 GB/s\"\n\
+                technology = \"photonic-mems\"\n\n[collective]\nkind = \"send_receive\"\nbuffer_size = \"4 KiB\"\n\
+                targets = [2, 3, 0, 1]\n";
+    let jump = report(&["compile", "-", "-o", &switched], jump, 0);
+    assert_eq!(jump["circuits"]["changes"], 1);
+    expect("ocs-program", &["ocs", "program", &switched], "", 0);
 
     // compile, a range of sizes
     let emit = format!("msccl-xml:rccl={set}");

@@ -113,6 +113,10 @@ Examples:
   rondo thresholds examples/ocs-ring-32.toml --algorithm swing --sizes '1 KiB..1 GiB' -o table.json")]
     Thresholds(ThresholdsArguments),
 
+    /// Plan optical circuit switches
+    #[command(subcommand)]
+    Ocs(OcsCommand),
+
     /// Show a topology as Rondo sees it
     #[command(subcommand)]
     Topology(TopologyCommand),
@@ -144,6 +148,7 @@ impl Command {
             Self::Export(_) => "export",
             Self::Cost(_) => "cost",
             Self::Thresholds(_) => "thresholds",
+            Self::Ocs(_) => "ocs",
             Self::Topology(_) => "topology",
             Self::Explain { .. } => "explain",
             Self::Completions { .. } => "completions",
@@ -213,6 +218,33 @@ pub struct CompileArguments {
     /// How the proof is done.
     #[command(flatten)]
     pub proof: ProofArguments,
+}
+
+/// What to do with optical switches.
+#[derive(Debug, Subcommand)]
+pub enum OcsCommand {
+    /// Switch counts, radix and times of the designs and technologies for a job on optical rings
+    ///
+    /// For each design of the rings and each switching technology (Table I of "Shortcut"): how many switches of how many
+    /// ports, how many rings share one, and how long the job's collective takes, by a verified schedule.
+    #[command(after_help = "Example:\n  rondo ocs plan examples/ocs-ring-32.toml")]
+    Plan {
+        /// Job file (TOML); `-` reads standard input
+        #[arg(value_name = "JOB")]
+        job: PathBuf,
+    },
+
+    /// What the controller of each switch has to do for a plan: which ports connect, before which step, after what
+    #[command(after_help = "\
+Examples:
+  rondo compile examples/ocs-ring-32.toml -o plan.json
+  rondo ocs program plan.json
+  rondo ocs program plan.json --output-format json")]
+    Program {
+        /// Plan file (JSON); `-` reads standard input
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+    },
 }
 
 /// Arguments of `thresholds`.

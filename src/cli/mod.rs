@@ -157,6 +157,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Verify(arguments) => commands::verify::run(&session, arguments),
         Command::Export(arguments) => commands::export::run(&session, arguments),
         Command::Cost(arguments) => commands::cost::run(&session, arguments),
+        Command::Ocs(command) => commands::ocs::run(&session, command),
         Command::Thresholds(arguments) => commands::thresholds::run(&session, arguments),
         Command::Topology(command) => commands::topology::run(&session, command),
         Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
@@ -285,6 +286,12 @@ const CODES: &[CodeEntry] = &[
         code: "X023",
         title: "wrong usage",
         explanation: "An argument or option is missing, unknown or has a value that it cannot have. `rondo COMMAND --help` lists all of them.",
+    },
+    CodeEntry {
+        code: "X025",
+        title: "no optical rings",
+        explanation: "`rondo ocs plan` compares designs of optical rings: the job's topology is of kind optical-ring, optical-torus or \
+                      photonic-rails. `rondo ocs program` prints what the switches of a plan do, so the plan's topology has devices.",
     },
     CodeEntry {
         code: "X024",

@@ -190,6 +190,66 @@ pub struct OpticalSpec {
     pub most_ports: Option<u64>,
 }
 
+/// The switches of one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Which dimension, from 0.
+    pub dimension: usize,
+    /// Endpoints of a ring (d_k).
+    pub side: u64,
+    /// Rings along it (n / d_k).
+    pub rings: u64,
+    /// Rings that share a switch, or a pair of switches (b_k).
+    pub rings_per_switch: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Ports of each.
+    pub ports: u64,
+}
+
+impl Rings {
+    /// Sides of the box of endpoints, and the first dimension that has rings.
+    fn sides(&self) -> (Vec<u32>, usize) {
+        match self {
+            Self::Ring { nodes } => (vec![*nodes], 0),
+            Self::Torus { sides } => (sides.clone(), 0),
+            Self::Rails { servers, per_server, .. } => (vec![*per_server, *servers], 1),
+        }
+    }
+
+    /// Endpoints.
+    #[must_use]
+    pub fn nodes(&self) -> u64 {
+        self.sides().0.iter().map(|&side| u64::from(side)).product()
+    }
+
+    /// The switches of each dimension, with as many rings to a switch as `group` says for the number of rings and the ports of
+    /// one ring (rounded down to a divisor of the number of rings, at least 1).
+    ///
+    /// # Source
+    /// "Shortcut", section V-B: dimension k needs 2n/(b_k·d_k) switches of b_k·d_k/2 ports, b_k dividing n/d_k (parity designs).
+    #[must_use]
+    pub fn partition(&self, design: Design, group: impl Fn(u64, u64) -> u64) -> Vec<Partition> {
+        let (sides, first) = self.sides();
+        let n = self.nodes();
+        let of = |(dimension, &side): (usize, &u32)| {
+            let side = u64::from(side);
+            let rings = n / side;
+            let wanted = group(rings, design.ports(side)).clamp(1, rings);
+            let rings_per_switch = (1..=wanted).rev().find(|b| rings % b == 0).unwrap_or(1);
+            Partition {
+                dimension,
+                side,
+                rings,
+                rings_per_switch,
+                switches: u64::from(design.switches()) * rings / rings_per_switch,
+                ports: rings_per_switch * design.ports(side),
+            }
+        };
+        sides.iter().enumerate().skip(first).filter(|(_, side)| **side != 1).map(of).collect()
+    }
+}
+
 /// Builds it. Endpoints are `n0 …` and forward; of rails, `s0/gpu0 …`, numbered by server. Switches are `ocs`, or `ocs0 …` by
 /// dimension, then ring (or group of rings), then parity. Ports are numbered by ring, then by endpoint along it;
 /// with split ports, each is two: sending, then receiving. A circuit's latency is that of a cable, half from each port.
@@ -197,16 +257,14 @@ pub struct OpticalSpec {
 /// # Errors
 /// Rings that the design cannot have, more ports than the technology has, a latency that has no half.
 pub fn optical(spec: &OpticalSpec) -> Result<Fabric, BuildError> {
-    let (sides, name) = match &spec.rings {
-        Rings::Ring { nodes } => (vec![*nodes], format!("optical ring of {nodes}")),
-        Rings::Torus { sides } => (sides.clone(), format!("optical torus {}", shape_name(sides))),
-        Rings::Rails { servers, per_server, .. } => {
-            (vec![*per_server, *servers], format!("photonic rails, {servers} servers of {per_server}"))
-        }
+    let (sides, first) = spec.rings.sides();
+    let name = match &spec.rings {
+        Rings::Ring { nodes } => format!("optical ring of {nodes}"),
+        Rings::Torus { sides } => format!("optical torus {}", shape_name(sides)),
+        Rings::Rails { servers, per_server, .. } => format!("photonic rails, {servers} servers of {per_server}"),
     };
     check_sides("optical torus", &sides, &name, |nodes| nodes * sides.len() as u64)?;
-    let rails = matches!(spec.rings, Rings::Rails { .. });
-    for (dimension, &side) in sides.iter().enumerate().filter(|&(d, &side)| side != 1 && !(rails && d == 0)) {
+    for (dimension, &side) in sides.iter().enumerate().filter(|&(d, &side)| side != 1 && first <= d) {
         let limit = spec.design.divisor();
         if side % limit != 0 {
             return Err(BuildError::NotMultiple {
@@ -246,7 +304,7 @@ pub fn optical(spec: &OpticalSpec) -> Result<Fabric, BuildError> {
     }
     let mut stride = 1;
     for (dimension, &side) in sides.iter().enumerate() {
-        if side != 1 && !(rails && dimension == 0) {
+        if side != 1 && first <= dimension {
             let rings: Vec<Vec<NodeId>> = (0..n)
                 .filter(|node| node / stride % side == 0)
                 .map(|first| (0..side).map(|x| NodeId::from(first + x * stride)).collect())
@@ -362,5 +420,61 @@ impl Work<'_> {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn counts_and_radix_are_the_golden_ones() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/b_ocs.json");
+        let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for row in file["torus"].as_array().unwrap() {
+            let rings = Rings::Torus { sides: serde_json::from_value(row["dims"].clone()).unwrap() };
+            let least = rings.partition(Design::ParitySplit, |_, _| 1);
+            assert_eq!(least.iter().map(|part| part.switches).sum::<u64>(), row["total_OCS"].as_u64().unwrap());
+            for (found, wanted) in least.iter().zip(row["min_radix_OCS"].as_array().unwrap()) {
+                let found = serde_json::json!([found.dimension + 1, found.side, found.switches, found.ports]);
+                assert_eq!(found, serde_json::json!([wanted["dim"], wanted["d_k"], wanted["count"], wanted["ports"]]));
+            }
+            for wanted in row["grouping"].as_array().unwrap() {
+                let together = wanted["b_k"].as_u64().unwrap();
+                let found = rings.partition(Design::ParitySplit, |_, _| together);
+                let found = found.iter().find(|part| part.dimension as u64 + 1 == wanted["dim"]).unwrap();
+                assert_eq!(found.rings_per_switch, together);
+                assert_eq!(
+                    serde_json::json!([found.switches, found.ports]),
+                    serde_json::json!([wanted["count"], wanted["ports"]])
+                );
+            }
+        }
+        for row in file["equal_sided"].as_array().unwrap() {
+            let sides = vec![row["d"].as_u64().unwrap() as u32; row["D"].as_u64().unwrap() as usize];
+            let parts = Rings::Torus { sides }.partition(Design::ParityRing, |_, _| 1);
+            assert_eq!(parts.iter().map(|part| part.switches).sum::<u64>(), row["OCS_total"].as_u64().unwrap());
+            assert!(parts.iter().all(|part| part.ports == row["ports_each"].as_u64().unwrap()));
+        }
+    }
+
+    #[test]
+    fn technologies_are_those_of_table_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/b_ocs.json");
+        let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for (row, technology) in file["table_I"].as_array().unwrap().iter().zip([
+            Technology::WavelengthRouted,
+            Technology::SiliconPhotonics,
+            Technology::Rotor,
+            Technology::Mems3d,
+        ]) {
+            let largest = [Design::AllPorts, Design::Fixed, Design::ParitySplit].map(|d| technology.largest_ring(d));
+            let keys = ["max_ring_single_OCS_2n", "max_ring_fixed_plus_dynamic_n", "max_ring_parity_split_n/2"];
+            assert_eq!(serde_json::json!(largest), serde_json::json!(keys.map(|key| row[key].clone())), "{row}");
+            assert_eq!(technology.delay(), Delay::from_nanoseconds(row["delta_ns"].as_u64().unwrap()));
+            assert_eq!(technology.ports(), row["ports"].as_u64().unwrap());
+        }
     }
 }

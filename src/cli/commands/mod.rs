@@ -6,6 +6,7 @@ pub mod completions;
 pub mod cost;
 pub mod explain;
 pub mod export;
+pub mod ocs;
 mod set_folder;
 pub mod thresholds;
 pub mod topology;
