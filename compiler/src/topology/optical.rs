@@ -236,7 +236,7 @@ impl Rings {
             let side = u64::from(side);
             let rings = n / side;
             let wanted = group(rings, design.ports(side)).clamp(1, rings);
-            let rings_per_switch = (1..=wanted).rev().find(|b| rings % b == 0).unwrap_or(1);
+            let rings_per_switch = (1..=wanted).rev().find(|&b| rings.is_multiple_of(b)).unwrap_or(1);
             Partition {
                 dimension,
                 side,
