@@ -3,6 +3,7 @@
 pub mod calibrate;
 pub mod closed;
 pub mod shortcut;
+pub mod sweep;
 
 use num_bigint::{BigInt, BigUint};
 use num_rational::{BigRational, Ratio};
