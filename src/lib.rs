@@ -8,6 +8,7 @@
 #![doc = include_str!("../examples/compile.rs")]
 //! ```
 
+pub mod chart;
 pub mod cli;
 pub mod export;
 pub mod judge;
@@ -15,6 +16,7 @@ mod judge_mscclpp;
 pub mod ocs;
 pub mod pipeline;
 pub mod recognise;
+pub mod reproduce;
 pub mod size_set;
 pub mod thresholds;
 

@@ -39,15 +39,17 @@ fn compiled() -> (tempfile::TempDir, String, String) {
 
 #[test]
 fn every_command_has_help_that_names_its_options() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["compile"],
         &["verify"],
         &["export"],
         &["cost"],
+        &["thresholds"],
         &["topology"],
         &["topology", "show"],
         &["topology", "import"],
+        &["reproduce"],
         &["explain"],
         &["completions"],
     ];

@@ -121,6 +121,17 @@ Examples:
     #[command(subcommand)]
     Topology(TopologyCommand),
 
+    /// Print what a paper states beside what the model gives
+    ///
+    /// Each number is labelled: reproduced, reproduced only if a hop takes twice as long as its label says, or not
+    /// reproduced, and why. Without an item, the items are listed.
+    #[command(after_help = "\
+Examples:
+  rondo reproduce
+  rondo reproduce shortcut-claims
+  rondo reproduce shortcut-fig6 -o figures")]
+    Reproduce(ReproduceArguments),
+
     /// Explain a code from a message
     #[command(after_help = "Example:\n  rondo explain V004")]
     Explain {
@@ -150,6 +161,7 @@ impl Command {
             Self::Thresholds(_) => "thresholds",
             Self::Ocs(_) => "ocs",
             Self::Topology(_) => "topology",
+            Self::Reproduce(_) => "reproduce",
             Self::Explain { .. } => "explain",
             Self::Completions { .. } => "completions",
         }
@@ -365,6 +377,18 @@ pub struct CostArguments {
     /// Print at most this many steps of the breakdown; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub steps: usize,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArguments {
+    /// What to reproduce: shortcut-fig3, shortcut-fig4, shortcut-fig5, shortcut-fig6, shortcut-claims
+    #[arg(value_name = "ITEM")]
+    pub item: Option<String>,
+
+    /// Also write the points as CSV and the charts as SVG into this folder, which is made if it is not there
+    #[arg(short, long, value_name = "DIR", requires = "item")]
+    pub output: Option<PathBuf>,
 }
 
 /// The commands of `topology`.

@@ -160,6 +160,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Ocs(command) => commands::ocs::run(&session, command),
         Command::Thresholds(arguments) => commands::thresholds::run(&session, arguments),
         Command::Topology(command) => commands::topology::run(&session, command),
+        Command::Reproduce(arguments) => commands::reproduce::run(&session, arguments),
         Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
         Command::Completions { shell } => commands::completions::run(*shell),
     };
@@ -299,6 +300,11 @@ const CODES: &[CodeEntry] = &[
         explanation: "A threshold says from which step of log₂ n on circuits are changed. It belongs to reduce_scatter, all_gather and \
                       all_reduce among 2, 4, 8, … ranks on a topology with circuits that all take one time to change. Up to 128 ranks the \
                       plans are built and verified; for more, prices are closed forms, which are for one optical ring.",
+    },
+    CodeEntry {
+        code: "X027",
+        title: "a chart cannot be drawn",
+        explanation: "The library that draws charts refuses. This is a bug in Rondo; please report it with the command and its input.",
     },
     CodeEntry {
         code: "X020",

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod explain;
 pub mod export;
 pub mod ocs;
+pub mod reproduce;
 mod set_folder;
 pub mod thresholds;
 pub mod topology;
@@ -42,6 +43,19 @@ pub fn folder_of(job: &Path) -> PathBuf {
         Some(parent) if job != Path::new("-") && !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     }
+}
+
+/// Makes a folder and writes files into it, all or none; their paths and sizes. Other files there are left alone.
+pub fn write_folder(folder: &Path, files: &[(String, String)]) -> Result<Vec<(String, usize)>, Vec<Diagnostic>> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let message = format!("cannot make the folder {}: {error}", folder.display());
+        vec![Diagnostic::error("X003", message).help("name a folder that can be made, with -o")]
+    })?;
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let contents: Vec<(&Path, &[u8])> =
+        paths.iter().zip(files).map(|(path, (_, text))| (path.as_path(), text.as_bytes())).collect();
+    io::write_all(&contents).map_err(|finding| vec![finding])?;
+    Ok(paths.iter().zip(files).map(|(path, (_, text))| (path.display().to_string(), text.len())).collect())
 }
 
 /// Source texts for messages: one file.
