@@ -143,7 +143,25 @@ fn fabrics(name: &str) -> Vec<Fabric> {
         let letters = vec![('n', n.into()), ('g', g.into()), ('M', machines.into()), ('R', log(machines))];
         Fabric { section: format!("kind = \"clos\"\ntiers = 2\nradix = {}\nnodes = {n}", 2 * g), n, letters }
     };
+    let grid = |&(s, k): &(u32, u32)| {
+        let (n, sides) = (s.pow(k), vec![s; k as usize]);
+        let letters = vec![('n', n.into()), ('s', s.into()), ('k', k.into())];
+        Fabric { section: format!("kind = \"grid\"\nsides = {sides:?}"), n, letters }
+    };
+    // The same links in each rack, between every pair.
+    let hybrid = |shape: &(u32, u32)| {
+        let Fabric { section, n, letters } = clos(shape);
+        let second = "scale_up = { kind = \"mesh\", bandwidth = \"25 GB/s\" }";
+        Fabric { section: format!("{section}\n{second}"), n, letters }
+    };
+    let able = |n: u32| {
+        let Fabric { section, n, letters } = plain("switch", n);
+        Fabric { section: format!("{section}\nmulticasts = true\nreduces = true"), n, letters }
+    };
     match name {
+        "able switch" => [3, 4, 5, 6, 7, 8, 11, 16].map(able).into(),
+        "grid" => [(2, 2), (3, 2), (4, 2), (5, 2), (2, 3), (3, 3), (4, 3)].iter().map(grid).collect(),
+        "hybrid" => [(4, 2), (2, 4), (3, 5), (4, 8), (5, 3)].iter().map(hybrid).collect(),
         "ring" | "switch" => [3, 4, 5, 6, 7, 8, 11, 16].map(|n| plain(name, n)).into(),
         "torus" => [(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (2, 4)].iter().map(torus).collect(),
         "clos" => [(4, 2), (4, 3), (4, 4), (3, 5), (3, 6), (4, 7), (4, 8), (8, 9)].iter().map(clos).collect(),

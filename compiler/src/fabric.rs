@@ -52,6 +52,14 @@ pub enum Shape {
         /// Accelerators a machine.
         per_host: u32,
     },
+    /// Groups of neighbours with a fabric of their own, and a Clos between all: compute node number = group · `group` +
+    /// number within.
+    Hybrid {
+        /// Compute nodes of a group.
+        group: u32,
+        /// The shape of each group's fabric.
+        inside: Box<Shape>,
+    },
     /// Nothing known.
     General,
 }

@@ -32,15 +32,21 @@ fn kinds(n: u32) -> Vec<CollectiveKind> {
     ]
 }
 
-/// Builds and replays everything on the fabric; returns how often each algorithm was built.
+/// Builds and replays everything on the fabric; counts how often each algorithm was built.
 fn check(fabric: &Fabric, n: u32, built: &mut std::collections::BTreeMap<&'static str, usize>) {
+    check_on(fabric, &(0..n).collect::<Vec<_>>(), built);
+}
+
+/// The same with ranks on these nodes only.
+fn check_on(fabric: &Fabric, nodes: &[u32], built: &mut std::collections::BTreeMap<&'static str, usize>) {
+    let n = nodes.len() as u32;
     for kind in kinds(n) {
         for (in_place, writable) in [(false, false), (true, false), (false, true)] {
             if in_place && !kind.has_in_place_form() {
                 continue;
             }
             for bytes in [0, 4 * 3, 4 * 61] {
-                let problem = problem(fabric, collective(kind.clone(), n, bytes, in_place, writable));
+                let problem = problem_on(fabric, collective(kind.clone(), n, bytes, in_place, writable), nodes);
                 for info in build::algorithms().iter().filter(|info| info.serves(&kind)) {
                     let factors: &[u32] = if info.is_pipelined() { &[1, 2, 3] } else { &[1, 2] };
                     for &chunks in factors {
@@ -120,6 +126,25 @@ fn schedules_replay_to_their_postcondition() {
     check(&hypercube(3), 8, &mut built);
     check(&hosts(2, 4), 8, &mut built);
     check(&hosts(3, 2), 6, &mut built);
+    check(&hybrid(4, &[3], true), 12, &mut built);
+    check(&hybrid(3, &[2], true), 6, &mut built);
+    check(&hybrid(2, &[2, 3], false), 12, &mut built);
+    check(&hybrid(3, &[4], false), 12, &mut built);
+    for sides in [&[3, 4][..], &[2, 2, 3], &[5, 1]] {
+        check(&grid(sides), sides.iter().product(), &mut built);
+    }
+    for n in [2, 3, 5, 8] {
+        check(&able(switch(n)), n, &mut built);
+        check(&able(caterpillar(n)), n, &mut built);
+    }
+    check(&able(hosts(2, 3)), 6, &mut built);
+    for sides in [&[4, 4][..], &[2, 3], &[3, 3], &[2, 2, 2]] {
+        check(&able(torus(sides)), sides.iter().product(), &mut built);
+    }
+    // A tile, a tile that goes round in one dimension, every second node, ranks in another order than nodes, no box.
+    for nodes in [&[0, 1, 4, 5, 8, 9][..], &[4, 5, 6, 7, 8, 9, 10, 11], &[0, 2, 8, 10], &[5, 1, 2, 6], &[0, 1, 6]] {
+        check_on(&torus(&[4, 4]), nodes, &mut built);
+    }
     for info in build::algorithms() {
         assert!(built.contains_key(info.name), "{} was never built", info.name);
     }

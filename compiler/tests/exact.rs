@@ -9,11 +9,13 @@ use num_rational::{BigRational, Ratio};
 use rondo_compiler::build::{self, BuildContext};
 use rondo_compiler::cost::{Cost, evaluate};
 use rondo_compiler::fabric::Fabric;
-use rondo_compiler::topology::spec::{ClosSpec, LinkRates};
+use rondo_compiler::topology::spec::{ClosSpec, LinkRates, ScaleUp, ScaleUpKind};
 use rondo_compiler::topology::{clos, grid, mesh, ring, switch, torus};
 use rondo_ir::collective::{Collective, CollectiveKind, CollectiveSpec, DataType, ReduceOperator};
 use rondo_ir::cost::CostModel;
 use rondo_ir::problem::Problem;
+use rondo_ir::schedule::Schedule;
+use rondo_ir::topology::NodeKind;
 use rondo_ir::units::{Bytes, Delay, PerByte, Time};
 
 const LINK: fn() -> LinkRates =
@@ -63,8 +65,8 @@ fn price(fabric: &Fabric, kind: CollectiveKind, n: u32, buffer: u64, startup: De
     evaluate(&problem, &schedule)
 }
 
-fn a_clos(radix: u32) -> Fabric {
-    clos::clos(&ClosSpec {
+fn clos_spec(radix: u32) -> ClosSpec {
+    ClosSpec {
         tiers: 3,
         radix,
         nodes: None,
@@ -74,8 +76,28 @@ fn a_clos(radix: u32) -> Fabric {
         link: LINK(),
         uplink: LINK(),
         host: None,
-    })
-    .unwrap()
+        bundled: false,
+        scale_up: None,
+    }
+}
+
+fn a_clos(radix: u32) -> Fabric {
+    clos::clos(&clos_spec(radix)).unwrap()
+}
+
+/// A Clos whose racks or pods have a fabric ten times as fast, as in Fig. 11.
+fn a_hybrid(radix: u32, kind: ScaleUpKind) -> Fabric {
+    let link = LinkRates { bandwidth: "500 GB/s".parse().unwrap(), ..LINK() };
+    clos::clos(&ClosSpec { scale_up: Some(ScaleUp { kind, link }), ..clos_spec(radix) }).unwrap()
+}
+
+/// Seconds of that many bytes on a link of the fast fabric.
+fn fast(bytes: BigRational) -> BigRational {
+    beta(bytes) / BigInt::from(10)
+}
+
+fn gamma(bytes: u64) -> BigRational {
+    seconds(i128::from(bytes), 1_000_000_000_000)
 }
 
 const ALL_TO_ALL: CollectiveKind = CollectiveKind::AllToAll { matrix: None };
@@ -277,4 +299,198 @@ fn chain_is_pipelined() {
     let cost = evaluate(&problem, &build::build("chain", &cx).unwrap());
     let steps = n - 2 + k;
     is(&cost.total, &(alpha(steps) + beta(whole(m / u64::from(k) * u64::from(steps)))), "time");
+}
+
+/// Table 6, mesh in each rack: N = k³/4, R = k/2. The formula charges 6α a round and R additions; rounds within a pod have 4
+/// hops, and a rank adds R−1 vectors.
+#[test]
+fn hybrid_of_meshes_is_table_6() {
+    for (radix, n, r, hops) in [(4_u32, 16_u32, 2_u32, 1 + 4 + 6 + 6), (8, 128, 4, 1 + 2 * 4 + 3 * 6)] {
+        let fabric = a_hybrid(radix, ScaleUpKind::Mesh);
+        let (groups, rounds) = (n / r, (n / r).trailing_zeros());
+        let m = 4096 * u64::from(n);
+        let cost = price(&fabric, CollectiveKind::AllReduce, n, m, Delay::ZERO, "two-fabrics");
+        is(&cost.bandwidth(), &(fast(whole(m)) + beta(whole(m)) * BigInt::from(rounds)), "all_reduce, bandwidth");
+        is(&cost.reduce(), &gamma(m * u64::from(r - 1 + rounds)), "all_reduce, reduction");
+        is(&cost.latency(), &alpha(hops), "all_reduce, latency");
+        let block = 4096;
+        let others = whole(block * u64::from(groups - 1));
+        let cost = price(&fabric, CollectiveKind::AllGather, n, m, Delay::ZERO, "two-fabrics");
+        let first = (alpha(6) + beta(others.clone())).max(alpha(1) + fast(whole(block)));
+        is(&cost.total, &(first + alpha(1) + fast(others)), "all_gather");
+        let cost = price(&fabric, ALL_TO_ALL, n, m, Delay::ZERO, "direct");
+        is(&cost.total, &(alpha(6) + beta(whole(block * u64::from(n - r)))), "all_to_all");
+    }
+}
+
+/// Table 6, torus in each pod: N = k³/4, P = k²/4.
+#[test]
+fn hybrid_of_tori_is_table_6() {
+    for (radix, n, sides, hops) in [(4_u32, 16_u32, vec![2, 2], 2 + 6 + 6), (8, 128, vec![4, 4], 4 + 3 * 6)] {
+        let fabric = a_hybrid(radix, ScaleUpKind::Torus { sides: sides.clone() });
+        let p: u32 = sides.iter().product();
+        let d: u32 = sides.iter().map(|side| side / 2).sum();
+        let adds: u32 = sides.iter().map(|side| side - 1).sum();
+        let rounds = (n / p).trailing_zeros();
+        let m = 4096 * u64::from(n);
+        let cost = price(&fabric, CollectiveKind::AllReduce, n, m, Delay::ZERO, "two-fabrics");
+        let bytes = whole(m);
+        let bandwidth = fast(bytes.clone()) * BigInt::from(d) + beta(bytes) * BigInt::from(rounds);
+        is(&cost.bandwidth(), &bandwidth, "all_reduce, bandwidth");
+        is(&cost.reduce(), &gamma(m * u64::from(adds + rounds)), "all_reduce, reduction");
+        is(&cost.latency(), &alpha(hops), "all_reduce, latency");
+        let cost = price(&fabric, ALL_TO_ALL, n, m, Delay::ZERO, "direct");
+        is(&cost.total, &(alpha(6) + beta(whole(4096 * u64::from(n - p)))), "all_to_all");
+        // The two phases of all_gather: what the torus must carry in the second one is exact, the first is the larger of
+        // the two fabrics' times, spread over D steps.
+        let cost = price(&fabric, CollectiveKind::AllGather, n, m, Delay::ZERO, "two-fabrics");
+        let steps: Vec<_> = cost.steps.iter().filter(|step| 0 < step.hops).collect();
+        assert_eq!(steps.len(), 2 * d as usize);
+        let second: BigRational = steps[d as usize..].iter().map(|step| step.bandwidth().seconds().clone()).sum();
+        let gathered = seconds(i128::from(4096 * (n / p - 1) * (p - 1)), i128::from(2 * sides.len() as u32));
+        assert_eq!(second, fast(gathered));
+        let first: BigRational = steps[..d as usize].iter().map(|step| step.bandwidth().seconds().clone()).sum();
+        assert_eq!(first, beta(whole(4096 * u64::from(n / p - 1))));
+    }
+}
+
+/// Appendix E: a tile without a way round takes (a−1) + (c−1) steps; gathering whole vectors each costs m·β.
+#[test]
+fn tiles_are_appendix_e() {
+    for (sides, steps) in [([4, 4], 6), ([2, 8], 8), ([3, 5], 6)] {
+        let fabric = grid::grid(&sides, LINK()).unwrap();
+        let n = sides[0] * sides[1];
+        let m = 4096 * u64::from(n);
+        let cost = price(&fabric, CollectiveKind::AllReduce, n, m, Delay::ZERO, "grid-gather-reduce");
+        is(&cost.latency(), &alpha(steps), "latency");
+        is(&cost.bandwidth(), &(beta(whole(m)) * BigInt::from(steps)), "bandwidth");
+        is(&cost.reduce(), &gamma(m * u64::from(steps)), "reduction");
+        let cost = price(&fabric, CollectiveKind::AllGather, n, m, Delay::ZERO, "grid");
+        is(&cost.latency(), &alpha(steps), "latency of all_gather");
+    }
+    // 8 × 8: the bisection carries a²b/4-type loads, 128 blocks each way.
+    let fabric = grid::grid(&[8, 8], LINK()).unwrap();
+    let cost = price(&fabric, ALL_TO_ALL, 64, 4096 * 64, Delay::ZERO, "direct");
+    is(&cost.bandwidth(), &beta(whole(4096 * 128)), "all_to_all");
+    is(&cost.latency(), &alpha(14), "all_to_all");
+}
+
+/// Bundled links cost the same as single ones under loads that are symmetric.
+#[test]
+fn bundled_trees_price_symmetric_loads_alike() {
+    for radix in [4_u32, 8] {
+        let n = radix * radix * radix / 4;
+        let bundled = clos::clos(&ClosSpec { bundled: true, ..clos_spec(radix) }).unwrap();
+        assert!(bundled.topology.links().len() < a_clos(radix).topology.links().len());
+        for (kind, name) in [
+            (CollectiveKind::AllReduce, "recursive-doubling"),
+            (CollectiveKind::AllReduce, "halving-doubling"),
+            (CollectiveKind::AllReduce, "bruck"),
+            (CollectiveKind::AllGather, "direct"),
+            (ALL_TO_ALL, "direct"),
+        ] {
+            let m = 4096 * u64::from(n);
+            let single = price(&a_clos(radix), kind.clone(), n, m, Delay::ZERO, name);
+            let together = price(&bundled, kind, n, m, Delay::ZERO, name);
+            is(&together.total, single.total.seconds(), name);
+        }
+    }
+}
+
+/// The same fabric, whose switches (or nodes, where there are none) copy and add.
+fn able(fabric: Fabric) -> Fabric {
+    let mut builder = fabric.topology.to_builder();
+    let no_switch = builder.nodes.iter().all(|node| node.kind == NodeKind::Compute);
+    for node in builder.nodes.iter_mut().filter(|node| no_switch || node.kind == NodeKind::Switch) {
+        (node.multicasts, node.reduces) = (true, true);
+    }
+    Fabric { topology: Arc::new(builder.finish().unwrap()), ..fabric }
+}
+
+fn schedule_of(fabric: &Fabric, kind: CollectiveKind, n: u32, name: &str) -> Schedule {
+    let collective = Collective::new(CollectiveSpec {
+        kind,
+        ranks: n,
+        operator: ReduceOperator::Sum,
+        dtype: DataType::Float32,
+        buffer_size: Bytes(4 * u64::from(n)),
+        in_place: true,
+        input_writable: false,
+    })
+    .unwrap();
+    let problem = Arc::new(Problem::single(Arc::clone(&fabric.topology), collective, CostModel::FREE).unwrap());
+    build::build(name, &BuildContext::new(&problem, fabric)).unwrap()
+}
+
+/// Appendix C: link transmissions of an all_gather on a full fat tree, by multicast (the exact tree: the paper counts one
+/// too many, D21) and by unicast. The time stays that of the access link.
+#[test]
+fn multicast_on_a_clos_is_appendix_c() {
+    let golden = include_str!("../../tests/golden/a_multicast.json");
+    let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
+    for row in golden["rows"].as_array().unwrap().iter().filter(|row| row["k_c"].as_u64().unwrap() <= 8) {
+        let number = |key: &str| row[key].as_u64().unwrap();
+        let (radix, n) = (number("k_c") as u32, number("N") as u32);
+        let fabric = able(a_clos(radix));
+        let tree = schedule_of(&fabric, CollectiveKind::AllGather, n, "multicast");
+        for tree in tree.paths.trees() {
+            assert_eq!(tree.hops.len() as u64, number("multicast_per_node_exact"), "radix {radix}");
+        }
+        assert_eq!(number("multicast_per_node_exact") + 1, number("multicast_per_node_paper"));
+        let direct = schedule_of(&fabric, CollectiveKind::AllGather, n, "direct");
+        let hops: usize = direct.paths.routes().flat_map(|route| &route.parts).map(|part| part.hops.len()).sum();
+        assert_eq!(hops as u64, number("unicast_total"));
+        let m = 4096 * u64::from(n);
+        let cost = price(&fabric, CollectiveKind::AllGather, n, m, Delay::ZERO, "multicast");
+        is(&cost.total, &(alpha(6) + beta(whole(m - 4096))), "time");
+    }
+}
+
+/// D·α + (n−1)/(2k)·β·m in one step, equal sides.
+#[test]
+fn multicast_on_a_torus_uses_all_directions() {
+    for sides in [&[3][..], &[4], &[2, 2], &[3, 3], &[4, 4], &[2, 2, 2], &[3, 3, 3], &[4, 4, 4]] {
+        let (n, d): (u32, u32) = (sides.iter().product(), sides.iter().map(|side| side / 2).sum());
+        let block = 4096 * 12;
+        let fabric = able(torus::torus(sides, LINK()).unwrap());
+        let cost = price(&fabric, CollectiveKind::AllGather, n, block * u64::from(n), Delay::ZERO, "multicast");
+        let bytes = whole(block * u64::from(n - 1)) / BigInt::from(2 * sides.len());
+        is(&cost.total, &(alpha(d) + beta(bytes)), &format!("{sides:?}"));
+    }
+}
+
+/// On a switch: reduce and broadcast in m·β, all_reduce in c chunks in (c+1)/c·m·β.
+#[test]
+fn sums_in_a_switch() {
+    let n = 8;
+    let fabric = able(switch::switch(n, LINK()).unwrap());
+    let m = 4096 * u64::from(n);
+    for (kind, name) in
+        [(CollectiveKind::Reduce { root: 2 }, "in-network"), (CollectiveKind::Broadcast { root: 2 }, "multicast")]
+    {
+        let cost = price(&fabric, kind, n, m, Delay::ZERO, name);
+        is(&cost.latency(), &alpha(2), name);
+        is(&cost.bandwidth(), &beta(whole(m)), name);
+    }
+    let collective = Collective::new(CollectiveSpec {
+        kind: CollectiveKind::AllReduce,
+        ranks: n,
+        operator: ReduceOperator::Sum,
+        dtype: DataType::Float32,
+        buffer_size: Bytes(m),
+        in_place: true,
+        input_writable: false,
+    })
+    .unwrap();
+    let problem = Arc::new(Problem::single(Arc::clone(&fabric.topology), collective, CostModel::FREE).unwrap());
+    for chunks in [1_u32, 2, 8] {
+        let cx = BuildContext::new(&problem, &fabric).with_chunks(chunks);
+        let cost = evaluate(&problem, &build::build("in-network", &cx).unwrap());
+        is(&cost.latency(), &alpha(2 * (chunks + 1)), "latency");
+        // The first and last step move (n−1)/n of a chunk one way and 1/n the other; between, a chunk each way.
+        let chunk = whole(m) / BigInt::from(chunks);
+        let end = &chunk * BigInt::from(n - 1) / BigInt::from(n);
+        let bytes = chunk * BigInt::from(chunks - 1) + &end + end;
+        is(&cost.bandwidth(), &beta(bytes), "bandwidth");
+    }
 }

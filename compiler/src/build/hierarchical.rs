@@ -6,7 +6,8 @@ use rondo_ir::schedule::{Flow, FlowOp, Paths, Schedule};
 use crate::build::BuildError;
 use crate::build::gather;
 use crate::build::site::{Lane, RouteTable, Site, push_merged};
-use crate::build::spread::{Base, Spread};
+use crate::build::spread::{Base, Half, Hand, Pattern, Spread};
+use crate::build::whole::{self, Line};
 use crate::fabric::Shape;
 
 /// Positions by machine: `at[machine · per + index]`.
@@ -21,6 +22,7 @@ fn machines(site: &Site, algorithm: &'static str) -> Result<Machines, BuildError
     let sizes: Vec<u32> = match site.shape() {
         Shape::Hosts { per_host } => vec![*per_host],
         Shape::Clos { subtree } => subtree.clone(),
+        Shape::Hybrid { group, .. } => vec![*group],
         _ => return refuse("the topology has no machines or racks"),
     };
     let mut reason = "all ranks are in one machine or rack";
@@ -92,10 +94,154 @@ fn build(site: &Site, name: &'static str, across: Base) -> Result<Schedule, Buil
     if matches!(site.kind(), CollectiveKind::AllToAll { .. }) {
         return all_to_all(site, name, &machines);
     }
+    if let Some(sides) = tori(site, &machines) {
+        // One part for each dimension, as on a single torus.
+        let used: Vec<usize> = (0..sides.len()).filter(|&d| 1 < sides[d]).collect();
+        let mut all = sides.to_vec();
+        all.push(machines.count);
+        let part = |first: usize| {
+            let inside = (0..used.len()).map(|phase| (used[(first + phase) % used.len()], Base::TwoWay));
+            Spread::new(
+                all.clone(),
+                std::iter::once((sides.len(), across)).chain(inside).collect(),
+                machines.at.clone(),
+            )
+        };
+        let spread: Vec<_> = (0..used.len()).map(part).collect();
+        return gather::build(site, name, &spread, &spread);
+    }
     let inside = if meshed(site, &machines) { Base::OneStep } else { Base::TwoWay };
     let sides = vec![machines.per, machines.count];
     let spread = [Spread::new(sides, vec![(1, across), (0, inside)], machines.at)];
     gather::build(site, name, &spread, &spread)
+}
+
+/// The sides of the torus in each group, if there is one and all of its nodes have ranks.
+fn tori<'a>(site: &'a Site, machines: &Machines) -> Option<&'a [u32]> {
+    match site.shape() {
+        Shape::Hybrid { group, inside } if *group == machines.per => match &**inside {
+            Shape::Torus { sides } => Some(sides),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The schedules of Table 6: a fabric of its own in each rack or pod, and a Clos between them.
+///
+/// all_reduce: whole vectors are gathered and added within the group (one step on a mesh, D steps on a torus), then the sums
+/// are exchanged log₂ times between groups, by index. On a mesh of R: α_s + α_u + β_u·m + γ·m·(R−1), then
+/// log₂(N/R)·(α_s + h·α + β_o·m + γ·m).
+///
+/// all_gather on a mesh: a block goes to the ranks of the same index in all other groups while it goes to the mates, then
+/// what came from other groups goes to the mates: max(h·α + β_o·b·(G−1), α_u + β_u·b), then α_u + β_u·b·(G−1), for G groups.
+/// On a torus of P: the exchange between groups takes place while the torus gathers the own blocks, spread over its steps; then the
+/// torus gathers what came: about D·h·α + max of the two, then D·α_u + β_u·b·(G−1)(P−1)/(2k).
+pub(crate) fn two_fabrics(site: &Site) -> Result<Schedule, BuildError> {
+    const NAME: &str = "two-fabrics";
+    let Shape::Hybrid { group, inside } = site.shape() else {
+        let reason = "the topology has no second fabric in its racks or pods".to_owned();
+        return Err(BuildError::DoesNotFit { algorithm: NAME, reason });
+    };
+    let machines = machines(site, NAME)?;
+    if machines.per != *group {
+        let reason = "not every node of a rack or pod has a rank".to_owned();
+        return Err(BuildError::DoesNotFit { algorithm: NAME, reason });
+    }
+    let Machines { per, count, at } = machines;
+    let lines: Vec<(u32, Line)> = match &**inside {
+        Shape::Torus { sides } => sides.iter().map(|&side| (side, Line::Ring)).collect(),
+        _ => vec![(per, Line::Mesh)],
+    };
+    match site.kind() {
+        CollectiveKind::AllReduce if count.is_power_of_two() => {
+            whole::build(site, NAME, &at, &lines, count.trailing_zeros())
+        }
+        CollectiveKind::AllReduce => {
+            let reason =
+                format!("{count} racks or pods are no power of two; `hierarchical` does the same for any number");
+            Err(BuildError::DoesNotFit { algorithm: NAME, reason })
+        }
+        _ => {
+            let parts: Vec<_> = match &**inside {
+                Shape::Torus { sides } => {
+                    let used: Vec<usize> = (0..sides.len()).filter(|&d| 1 < sides[d]).collect();
+                    let part = |first: usize| {
+                        let phases = (0..used.len()).map(|p| (used[(first + p) % used.len()], Base::TwoWay)).collect();
+                        TwoFabrics::new(sides, phases, count, &at)
+                    };
+                    (0..used.len()).map(part).collect()
+                }
+                _ => vec![TwoFabrics::new(&[per], vec![(0, Base::OneStep)], count, &at)],
+            };
+            gather::build(site, NAME, &parts, &parts)
+        }
+    }
+}
+
+/// The pattern of [`two_fabrics`]: within every group its own blocks, while every rank sends its block to those of its index
+/// elsewhere; then within every group the blocks that came. Label = group · per + label within.
+struct TwoFabrics<'a> {
+    inside: Spread,
+    /// Index within a group → label within.
+    label: Vec<u32>,
+    count: u32,
+    at: &'a [u32],
+    by_label: Vec<u32>,
+}
+
+impl<'a> TwoFabrics<'a> {
+    fn new(sides: &[u32], phases: Vec<(usize, Base)>, count: u32, at: &'a [u32]) -> Self {
+        let per: u32 = sides.iter().product();
+        let inside = Spread::new(sides.to_vec(), phases, (0..per).collect());
+        let mut label = vec![0; per as usize];
+        for (number, &index) in (0..).zip(inside.by_label()) {
+            label[index as usize] = number;
+        }
+        let of_group = |group: u32| inside.by_label().iter().map(move |&index| at[(group * per + index) as usize]);
+        let by_label = (0..count).flat_map(of_group).collect();
+        Self { inside, label, count, at, by_label }
+    }
+}
+
+impl Pattern for TwoFabrics<'_> {
+    fn steps(&self) -> u32 {
+        2 * self.inside.steps()
+    }
+
+    fn visit(&self, step: u32, emit: &mut dyn FnMut(Hand)) {
+        let per = u32::try_from(self.label.len()).expect("ranks are counted in 32 bits");
+        let first = self.inside.steps();
+        for group in 0..self.count {
+            let at = |group: u32, index: u32| self.at[(group * per + index) as usize];
+            let mut within = |step: u32, of: u32| {
+                self.inside.visit(step, &mut |hand| {
+                    let (src, dst) = (at(group, hand.src), at(group, hand.dst));
+                    emit(Hand { src, dst, first: of * per + hand.first, ..hand });
+                });
+            };
+            if step < first {
+                within(step, group);
+            } else {
+                (0..self.count).filter(|&of| of != group).for_each(|of| within(step - first, of));
+            }
+            for by in (1..self.count).filter(|by| (by - 1) % first == step) {
+                for (index, &label) in (0..).zip(&self.label) {
+                    let (src, dst) = (at(group, index), at((group + by) % self.count, index));
+                    let first = group * per + label;
+                    emit(Hand { src, dst, first, len: 1, half: Half::Whole, lane: Lane::Any });
+                }
+            }
+        }
+    }
+
+    fn by_label(&self) -> &[u32] {
+        &self.by_label
+    }
+
+    fn halves(&self) -> bool {
+        self.inside.halves()
+    }
 }
 
 fn all_to_all(site: &Site, name: &'static str, machines: &Machines) -> Result<Schedule, BuildError> {

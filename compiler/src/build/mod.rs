@@ -11,7 +11,9 @@
 //! | `doubling` | `recursive-doubling`, `halving-doubling`, `swing`, both `-rotated`, `bruck` |
 //! | `trees` | `chain`, `binomial-tree`, `double-binary-tree`, `bfs-tree` |
 //! | `torus` | `torus`, `torus-rotated`, `torus-gather-reduce`, `torus-shortest` |
-//! | `hierarchical` | `hierarchical`, `hierarchical-ring`, `hierarchical-direct` |
+//! | `tile` | `grid`, `grid-gather-reduce` |
+//! | `hierarchical` | `hierarchical`, `hierarchical-ring`, `hierarchical-direct`, `two-fabrics` |
+//! | `network` | `multicast`, `in-network` |
 //! | `relay` | `relay` |
 
 mod deliver;
@@ -19,12 +21,15 @@ mod direct;
 mod doubling;
 mod gather;
 mod hierarchical;
+mod network;
 mod relay;
 mod ring;
 mod site;
 mod spread;
+mod tile;
 mod torus;
 mod trees;
+mod whole;
 
 use std::sync::Arc;
 
@@ -601,6 +606,26 @@ const ALGORITHMS: &[AlgorithmInfo] = &[
         build: torus::all_to_all,
     },
     AlgorithmInfo {
+        name: "grid",
+        title: "a tile of a torus or grid: blocks in one part per dimension, both ways at once",
+        collectives: GATHERING,
+        needs: "ranks that fill a box of rows and columns of a torus or grid",
+        source: "Appendix E of the topology paper (tiles without wrap-around)",
+        pipelined: false,
+        flows: tile::gather_flows,
+        build: tile::gather,
+    },
+    AlgorithmInfo {
+        name: "grid-gather-reduce",
+        title: "a tile of a torus or grid: per dimension, gather whole vectors and add them",
+        collectives: &["all_reduce"],
+        needs: "ranks that fill a box of rows and columns of a torus or grid",
+        source: "Appendix E of the topology paper (tiles without wrap-around)",
+        pipelined: false,
+        flows: tile::gather_then_reduce_flows,
+        build: tile::gather_then_reduce,
+    },
+    AlgorithmInfo {
         name: "hierarchical",
         title: "within machines at once, across machines in ⌈log₂⌉ steps",
         collectives: &["all_reduce", "all_gather", "reduce_scatter", "all_to_all"],
@@ -629,6 +654,36 @@ const ALGORITHMS: &[AlgorithmInfo] = &[
         pipelined: false,
         flows: hierarchical::flows,
         build: hierarchical::direct,
+    },
+    AlgorithmInfo {
+        name: "two-fabrics",
+        title: "within racks or pods on their own fabric, between them by index on the Clos",
+        collectives: GATHERING,
+        needs: "a Clos with a second fabric in each rack or pod, and a rank on every node",
+        source: "Table 6 and Appendix D of the topology paper",
+        pipelined: false,
+        flows: hierarchical::flows,
+        build: hierarchical::two_fabrics,
+    },
+    AlgorithmInfo {
+        name: "multicast",
+        title: "one step along trees at whose branches the network copies",
+        collectives: &["all_gather", "broadcast"],
+        needs: "nodes that copy (`multicasts = true`), wherever the trees branch",
+        source: "section 8 and Appendix C of the topology paper",
+        pipelined: false,
+        flows: network::multicast_flows,
+        build: network::multicast,
+    },
+    AlgorithmInfo {
+        name: "in-network",
+        title: "sums made by the network, spread by multicast; all_reduce pipelined over chunks",
+        collectives: &["all_reduce", "reduce_scatter", "reduce"],
+        needs: "nodes that add (`reduces = true`); for all_reduce, that copy too",
+        source: "NVLink switches; Graham et al. 2016 (SHARP)",
+        pipelined: true,
+        flows: network::aggregate_flows,
+        build: network::aggregate,
     },
     AlgorithmInfo {
         name: "relay",

@@ -52,6 +52,8 @@ pub(crate) enum Base {
     RingDown,
     /// ⌊s/2⌋ steps: both ways at once; the last step of an even side brings half from each side.
     TwoWay,
+    /// s−1 steps along a line without a way back: both ways at once, so that step t brings what is t+1 away.
+    Line,
     /// One step: everybody to everybody.
     OneStep,
     /// s−1 steps: round t sends to the member t further.
@@ -70,7 +72,7 @@ impl Base {
     pub fn steps(self, s: u32) -> u32 {
         match self {
             _ if s <= 1 => 0,
-            Self::Ring | Self::RingDown | Self::Rounds => s - 1,
+            Self::Ring | Self::RingDown | Self::Line | Self::Rounds => s - 1,
             Self::TwoWay => s / 2,
             Self::OneStep => 1,
             Self::Near | Self::Far | Self::Swing | Self::Bruck => s.next_power_of_two().trailing_zeros(),
@@ -90,6 +92,7 @@ impl Base {
         match self {
             Self::Ring | Self::RingDown => (0..all.min(1)).collect(),
             Self::TwoWay if 2 < all => vec![0, all - 1],
+            Self::Line => (0..all.min(1)).collect(),
             _ => (0..all).collect(),
         }
     }
@@ -116,6 +119,16 @@ impl Base {
                 for i in 0..s {
                     hand(i, on(i, 1), back(i, step), 1, up, first);
                     hand(i, back(i, 1), on(i, step), 1, down, second);
+                }
+            }
+            Self::Line => {
+                for i in 0..s {
+                    if step <= i && i + 1 < s {
+                        hand(i, i + 1, i - step, 1, Half::Whole, Lane::Any);
+                    }
+                    if 0 < i && i + step < s {
+                        hand(i, i - 1, i + step, 1, Half::Whole, Lane::Any);
+                    }
                 }
             }
             Self::OneStep => {

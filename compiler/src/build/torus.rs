@@ -3,13 +3,14 @@
 use num_rational::Ratio;
 use rayon::prelude::*;
 use rondo_ir::collective::{CollectiveKind, Place};
-use rondo_ir::schedule::{Flow, FlowOp, Path, Paths, Route, RoutePart, Schedule};
+use rondo_ir::schedule::{FlowOp, Path, Paths, Route, RoutePart, Schedule};
 use rondo_ir::topology::Hop;
 
 use crate::build::BuildError;
 use crate::build::gather;
-use crate::build::site::{Lane, RouteTable, Site};
+use crate::build::site::Site;
 use crate::build::spread::{Base, Spread};
+use crate::build::whole::{self, Line};
 use crate::fabric::Shape;
 
 /// Sides of the torus, and positions in the order of its nodes.
@@ -84,68 +85,11 @@ fn gather_flows(site: &Site, parts: u64) -> u64 {
 /// Table 2's all_reduce: in each dimension every rank gets the whole vectors of its ring, then adds them.
 ///
 /// D·(α_s + α_p + m·β) for even sides, and Σ(sᵢ−1)·m·γ. Kept for comparison: `torus-rotated` moves far less.
-/// For an even side the farthest vector arrives from one side only.
 pub(crate) fn gather_then_reduce(site: &Site) -> Result<Schedule, BuildError> {
     const NAME: &str = "torus-gather-reduce";
     let (sides, at) = frame(site, NAME)?;
-    let k = site.cx.chunks;
-    site.layout(k)?;
-    let mut pairs = Vec::new();
-    let mut strides = Vec::new();
-    let mut stride = 1;
-    for &side in &sides {
-        strides.push(stride);
-        stride *= side;
-    }
-    let neighbour = |index: u32, d: usize, up: bool| {
-        let (side, stride) = (sides[d], strides[d]);
-        let x = index / stride % side;
-        let to = if up { (x + 1) % side } else { (x + side - 1) % side };
-        index - x * stride + to * stride
-    };
-    let lane = |d: usize| if sides[d] == 2 { Lane::First } else { Lane::Any };
-    for d in (0..sides.len()).filter(|&d| 1 < sides[d]) {
-        for index in 0..site.n {
-            for up in [true, false] {
-                pairs.push((at[index as usize], at[neighbour(index, d, up) as usize], lane(d)));
-            }
-        }
-    }
-    let mut paths = Paths::default();
-    let routes = RouteTable::new(site, &mut paths, pairs)?;
-    let own = Place::output(0);
-    // The vector whose origin is `offset` further down the ring.
-    let held = |offset: u32| if offset == 0 { own } else { Place::scratch((offset - 1) * k) };
-    let mut rows: Vec<Vec<Flow>> = Vec::new();
-    if !site.collective.in_place() {
-        rows.push((0..site.n).map(|p| site.local(p, Place::input(0), own, k, FlowOp::Copy)).collect());
-    }
-    for (d, &side) in sides.iter().enumerate() {
-        for step in 0..side / 2 {
-            let last = side % 2 == 0 && step == side / 2 - 1;
-            let mut flows = Vec::with_capacity(2 * site.n as usize);
-            for index in 0..site.n {
-                let src = at[index as usize];
-                let mut send = |up: bool, from: u32, to: u32| {
-                    let dst = at[neighbour(index, d, up) as usize];
-                    let path = routes.path(src, dst, lane(d));
-                    flows.push(site.flow((src, held(from)), (dst, held(to)), k, FlowOp::Copy, path));
-                };
-                send(true, step, step + 1);
-                if !last {
-                    send(false, (side - step) % side, side - step - 1);
-                }
-            }
-            rows.push(flows);
-        }
-        let add = |p: u32| (1..side).map(move |offset| (p, offset));
-        rows.push(
-            (0..site.n).flat_map(add).map(|(p, offset)| site.local(p, held(offset), own, k, FlowOp::Reduce)).collect(),
-        );
-    }
-    let slots = sides.iter().max().map_or(0, |side| (side - 1) * k);
-    let scratch = (0..site.n).map(|p| (0..slots).map(|slot| (p, Place::output(slot % k))).collect()).collect();
-    Ok(site.schedule(NAME, k, scratch, paths, rows))
+    let phases: Vec<_> = sides.into_iter().map(|side| (side, Line::Ring)).collect();
+    whole::build(site, NAME, &at, &phases, 0)
 }
 
 pub(crate) fn gather_then_reduce_flows(site: &Site) -> u64 {

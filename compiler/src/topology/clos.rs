@@ -1,4 +1,4 @@
-//! Folded Clos networks (fat trees) of 1 to 3 tiers, with destination routing.
+//! Folded Clos networks (fat trees) of 1 to 3 tiers, with destination routing, alone or beside a second fabric.
 
 use std::sync::Arc;
 
@@ -6,9 +6,12 @@ use num_rational::Ratio;
 use rondo_ir::index::{LinkId, NodeId};
 use rondo_ir::schedule::Route;
 use rondo_ir::topology::{Hop, Node, TopologyBuilder};
+use rondo_ir::units::Rate;
 
 use super::error::{BuildError, LINK_LIMIT};
-use super::spec::ClosSpec;
+use super::mesh::mesh;
+use super::spec::{ClosSpec, ScaleUp, ScaleUpKind};
+use super::torus::torus;
 use crate::fabric::{Fabric, LinkKind, Router, Shape};
 
 /// How many of what a Clos has.
@@ -32,7 +35,10 @@ pub struct ClosPlan {
     pub edges: u64,
     /// Pods that are built; 1 in fewer than three tiers.
     pub pods: u64,
-    /// Directed links.
+    /// Equal links that one link stands for, between edge and the tier above and between aggregation and core: 1 unless
+    /// bundled. Bundled, an edge or aggregation switch has one uplink.
+    pub widths: (u64, u64),
+    /// Directed links, without those of a second fabric.
     pub links: u64,
 }
 
@@ -53,7 +59,8 @@ impl ClosPlan {
     /// # Errors
     /// As [`clos`].
     pub fn new(spec: &ClosSpec) -> Result<Self, BuildError> {
-        let &ClosSpec { tiers, radix, nodes, oversubscription, rail_optimized, per_host, link, uplink, host } = spec;
+        let &ClosSpec { tiers, radix, nodes, oversubscription, rail_optimized, per_host, link, uplink, host, .. } =
+            spec;
         let too_few = |what: &str, given: u32, limit: u64| {
             Err(BuildError::TooFew { what: what.into(), given: u64::from(given), limit })
         };
@@ -114,12 +121,16 @@ impl ClosPlan {
         }
         let edges = if rail_optimized { (given / g).div_ceil(down) * g } else { given.div_ceil(down) };
         let pods = edges.div_ceil(pod_edges);
-        let mut plan = Self { nodes: given, down, up, pod_edges, core_ports, edges, pods, links: 0 };
+        let mut plan = Self { nodes: given, down, up, pod_edges, core_ports, edges, pods, widths: (1, 1), links: 0 };
+        if spec.bundled {
+            plan.widths = (up.max(1), (up * core_ports).max(1));
+            (plan.up, plan.core_ports) = (up.min(1), core_ports.min(1));
+        }
         let parts = [
             given,
             if host.is_some() { given } else { 0 },
-            if plan.has_second_tier() { edges.saturating_mul(up) } else { 0 },
-            if plan.has_core() { pods.saturating_mul(up).saturating_mul(core_ports) } else { 0 },
+            if plan.has_second_tier() { edges.saturating_mul(plan.up) } else { 0 },
+            if plan.has_core() { pods.saturating_mul(plan.up).saturating_mul(plan.core_ports) } else { 0 },
         ];
         plan.links = parts.into_iter().fold(0_u64, u64::saturating_add).saturating_mul(2);
         if LINK_LIMIT < plan.links {
@@ -156,23 +167,34 @@ fn ports(k: u64, ratio: Ratio<u128>) -> Option<(u64, u64)> {
 /// switch has the destination's rack number in its pod as index. So in a full tree each shift u → u + t and each exchange
 /// u → u ⊕ 2^i loads each link at most once.
 ///
+/// Bundled, each pod has one aggregation switch `agg0` … (two tiers: `spine`) and there is one `core`; a link between tiers has the
+/// rate of all links that it stands for. Each load that is symmetric in the switches of a tier costs the same as with
+/// single links spread ideally, with far fewer of them.
+///
+/// A second fabric numbers its links after all others, group by group, each as its own generator does. Routes within a
+/// group take it, all others the Clos.
+///
 /// # Errors
 /// Tiers not 1 … 3; an odd radix in more than one tier; no port left for uplinks; more compute nodes than fit; a number of
-/// them that is no multiple of those a host; more than 2²⁴ links.
+/// them that is no multiple of those a host; more than 2²⁴ links; a second fabric whose groups are not full, whose sides
+/// do not multiply to a group, or beside rails or switches in hosts.
 pub fn clos(spec: &ClosSpec) -> Result<Fabric, BuildError> {
     let plan = ClosPlan::new(spec)?;
+    let groups = spec.scale_up.as_ref().map(|scale_up| Groups::new(spec, &plan, scale_up)).transpose()?;
     let per_host = u64::from(spec.per_host);
     let name = match (spec.tiers, spec.rail_optimized) {
         (1, false) => format!("switch of {}", plan.nodes),
         (tiers, false) => format!("{tiers}-tier Clos of {}", plan.nodes),
         (tiers, true) => format!("rail-optimised {tiers}-tier Clos of {}", plan.nodes),
     };
+    let name = groups.as_ref().map_or(name.clone(), |groups| format!("{name}, {}", groups.name()));
+    let forwards = groups.as_ref().is_some_and(|groups| groups.fabric.topology.nodes()[0].forwards);
     let mut builder = TopologyBuilder::new(name);
     let (mut edge_of, mut index_of) = (Vec::new(), Vec::new());
     for node in 0..plan.nodes {
         let (host, gpu) = (node / per_host, node % per_host);
         let name = if per_host == 1 { format!("n{node}") } else { format!("host{host}/gpu{gpu}") };
-        builder.node(Node::compute(name));
+        builder.node(Node::compute(name).forwarding(forwards));
         let (edge, index) = if spec.rail_optimized {
             (host / plan.down * per_host + gpu, host % plan.down)
         } else {
@@ -210,15 +232,28 @@ pub fn clos(spec: &ClosSpec) -> Result<Fabric, BuildError> {
         let second = builder.nodes.len();
         for pod in 0..plan.pods {
             for a in 0..plan.up {
-                let name = if spec.tiers == 2 { format!("spine{a}") } else { format!("agg{pod}.{a}") };
-                builder.node(Node::switch(name));
+                builder.node(Node::switch(match (spec.tiers, spec.bundled) {
+                    (2, true) => "spine".to_owned(),
+                    (2, false) => format!("spine{a}"),
+                    (_, true) => format!("agg{pod}"),
+                    (_, false) => format!("agg{pod}.{a}"),
+                }));
             }
         }
+        let widened = |width: u64| {
+            let rate = spec.uplink.bandwidth.bytes_per_second();
+            let rate = rate.checked_mul(width).and_then(Rate::new);
+            rate.ok_or_else(|| BuildError::TooMany {
+                what: "the rate of a bundle of links".into(),
+                given: u64::MAX,
+                limit: u64::MAX - 1,
+            })
+        };
+        let (edge_rate, core_rate) = (widened(plan.widths.0)?, widened(plan.widths.1)?);
         for edge in 0..plan.edges {
             for a in 0..plan.up {
                 let above = second + (edge / plan.pod_edges * plan.up + a) as usize;
-                let (bandwidth, latency) = (spec.uplink.bandwidth, spec.uplink.latency);
-                builder.cable(NodeId::new(edges + edge as usize), NodeId::new(above), bandwidth, latency);
+                builder.cable(NodeId::new(edges + edge as usize), NodeId::new(above), edge_rate, spec.uplink.latency);
             }
         }
         core_links = builder.links.len();
@@ -226,20 +261,33 @@ pub fn clos(spec: &ClosSpec) -> Result<Fabric, BuildError> {
             let cores = builder.nodes.len();
             for a in 0..plan.up {
                 for j in 0..plan.core_ports {
-                    builder.node(Node::switch(format!("core{a}.{j}")));
+                    let name = if spec.bundled { "core".to_owned() } else { format!("core{a}.{j}") };
+                    builder.node(Node::switch(name));
                 }
             }
             for below in 0..plan.pods * plan.up {
                 for j in 0..plan.core_ports {
                     let core = cores + (below % plan.up * plan.core_ports + j) as usize;
                     let below = NodeId::new(second + below as usize);
-                    builder.cable(below, NodeId::new(core), spec.uplink.bandwidth, spec.uplink.latency);
+                    builder.cable(below, NodeId::new(core), core_rate, spec.uplink.latency);
                 }
             }
         }
     }
     kinds.resize(builder.links.len(), LinkKind::Network);
-    let shape = if spec.rail_optimized || spec.host.is_some() {
+    let group_links = builder.links.len();
+    if let Some(groups) = &groups {
+        for first in (0..plan.nodes as u32).step_by(groups.size as usize) {
+            for link in groups.fabric.topology.links() {
+                let [src, dst] = [link.src, link.dst].map(|node| NodeId::from(first + node.number()));
+                builder.link(src, dst, link.capacity, link.latency);
+            }
+        }
+    }
+    kinds.resize(builder.links.len(), LinkKind::Link);
+    let shape = if let Some(groups) = &groups {
+        Shape::Hybrid { group: groups.size, inside: Box::new(groups.fabric.shape.clone()) }
+    } else if spec.rail_optimized || spec.host.is_some() {
         Shape::Hosts { per_host: spec.per_host }
     } else {
         let below = [plan.down, plan.down * plan.pod_edges, u64::MAX];
@@ -259,7 +307,86 @@ pub fn clos(spec: &ClosSpec) -> Result<Fabric, BuildError> {
         plan,
     };
     let topology = Arc::new(super::finish(builder)?);
-    Ok(Fabric { kinds, ..Fabric::new(topology, shape, Arc::new(router)) })
+    let router: Arc<dyn Router> = match groups {
+        None => Arc::new(router),
+        Some(groups) => Arc::new(HybridRouter { between: router, groups, first: group_links }),
+    };
+    Ok(Fabric { kinds, ..Fabric::new(topology, shape, router) })
+}
+
+/// The second fabric of one group; all groups are alike.
+#[derive(Debug)]
+struct Groups {
+    /// Compute nodes of a group.
+    size: u32,
+    fabric: Fabric,
+}
+
+impl Groups {
+    fn new(spec: &ClosSpec, plan: &ClosPlan, scale_up: &ScaleUp) -> Result<Self, BuildError> {
+        if spec.rail_optimized || spec.host.is_some() {
+            let with = if spec.rail_optimized { "rails" } else { "switches in the hosts" };
+            return Err(BuildError::NotTogether { one: "a second fabric in each rack or pod", other: with });
+        }
+        let (size, fabric) = match &scale_up.kind {
+            ScaleUpKind::Mesh => {
+                let size = plan.down.min(plan.nodes);
+                (size, mesh(u32::try_from(size).unwrap_or(u32::MAX), scale_up.link)?)
+            }
+            ScaleUpKind::Torus { sides } => {
+                let size = plan.down.saturating_mul(if spec.tiers == 3 { plan.pod_edges } else { 1 }).min(plan.nodes);
+                let given = sides.iter().fold(1_u64, |product, &side| product.saturating_mul(u64::from(side)));
+                if given != size {
+                    return Err(BuildError::WrongSides { given, size });
+                }
+                (size, torus(sides, scale_up.link)?)
+            }
+        };
+        if !plan.nodes.is_multiple_of(size) {
+            let what = "the number of nodes of a Clos with a second fabric in each rack or pod".to_owned();
+            return Err(BuildError::NotMultiple { what, given: plan.nodes, limit: size });
+        }
+        let links = plan.nodes / size * fabric.topology.links().len() as u64;
+        let given = plan.links.saturating_add(links);
+        if LINK_LIMIT < given {
+            return Err(BuildError::TooLarge {
+                what: format!("a Clos of radix {} with a second fabric", spec.radix),
+                given,
+            });
+        }
+        Ok(Self { size: u32::try_from(size).unwrap_or(u32::MAX), fabric })
+    }
+
+    fn name(&self) -> String {
+        format!("each {} a {}", self.size, self.fabric.topology.name())
+    }
+}
+
+/// The second fabric within a group, the Clos between groups.
+#[derive(Debug)]
+struct HybridRouter {
+    between: ClosRouter,
+    groups: Groups,
+    /// First link of the second fabric.
+    first: usize,
+}
+
+impl Router for HybridRouter {
+    fn route(&self, src: NodeId, dst: NodeId) -> Option<Route> {
+        let Groups { size, fabric } = &self.groups;
+        let group = src.number() / size;
+        if self.between.plan.nodes <= u64::from(src.number()) || group != dst.number() / size {
+            return self.between.route(src, dst);
+        }
+        let mut route = fabric.router.route(NodeId::from(src.number() % size), NodeId::from(dst.number() % size))?;
+        let first = self.first + group as usize * fabric.topology.links().len();
+        for hop in route.parts.iter_mut().flat_map(|part| &mut part.hops) {
+            if let Hop::Link(link) = hop {
+                *link = LinkId::new(first + link.index());
+            }
+        }
+        Some(route)
+    }
 }
 
 /// Destination routing, computed from numbers.
@@ -324,6 +451,8 @@ mod tests {
             link: link(50),
             uplink: link(50),
             host: None,
+            bundled: false,
+            scale_up: None,
         }
     }
 
@@ -454,5 +583,56 @@ mod tests {
         assert_eq!(error(spec(3, 1000, None)).code(), "T003");
         assert_eq!(error(spec(3, u32::MAX - 1, None)).code(), "T003");
         assert_eq!(error(ClosSpec { rail_optimized: true, per_host: 9, ..spec(3, 16, None) }).code(), "T002");
+        let with = |kind: ScaleUpKind| Some(ScaleUp { kind, link: link(500) });
+        let mesh = || with(ScaleUpKind::Mesh);
+        let torus = |sides: &[u32]| with(ScaleUpKind::Torus { sides: sides.to_vec() });
+        assert_eq!(error(ClosSpec { scale_up: mesh(), rail_optimized: true, ..spec(2, 8, None) }).code(), "T019");
+        assert_eq!(error(ClosSpec { scale_up: mesh(), host: Some(link(9)), ..spec(2, 8, None) }).code(), "T019");
+        assert_eq!(error(ClosSpec { scale_up: mesh(), ..spec(2, 8, Some(6)) }).code(), "T008");
+        assert_eq!(error(ClosSpec { scale_up: torus(&[2, 3]), ..spec(3, 4, None) }).code(), "T020");
+        assert_eq!(error(ClosSpec { scale_up: torus(&[]), ..spec(2, 2, None) }).code(), "T004");
+        assert_eq!(
+            error(ClosSpec { scale_up: torus(&[4, 4, 2]), ..spec(3, 8, None) }).to_string(),
+            "the sides of the torus make 32 nodes, but a rack or pod of this Clos has 16"
+        );
+    }
+
+    #[test]
+    fn a_second_fabric_serves_its_group_and_bundles_add_up() {
+        for bundled in [false, true] {
+            for (kind, group, inside) in [
+                (ScaleUpKind::Mesh, 4, 1),
+                (ScaleUpKind::Torus { sides: vec![4, 4] }, 16, 4),
+                (ScaleUpKind::Torus { sides: vec![2, 8] }, 16, 5),
+            ] {
+                let scale_up = Some(ScaleUp { kind, link: link(500) });
+                let fabric = clos(&ClosSpec { bundled, scale_up, ..spec(3, 8, None) }).unwrap();
+                let route = |a: u32, b: u32| fabric.router.route(NodeId::from(a), NodeId::from(b)).unwrap();
+                for (a, b) in [(0, 1), (16, 17), (127, 126), (3, 0), (37, 38)] {
+                    for part in route(a, b).parts {
+                        assert!(part.hops.iter().all(|&hop| {
+                            let (src, dst) = fabric.topology.ends(hop);
+                            let within = |node: NodeId| node.number() / group == a / group && node.number() < 128;
+                            within(src) && within(dst)
+                        }));
+                    }
+                }
+                let first = (1..group).map(|b| route(0, b).parts[0].hops.len()).max();
+                assert_eq!(first, Some(inside));
+                assert_eq!(route(0, 127).parts[0].hops.len(), 6);
+                // A long torus is a detour that is taken all the same: its links are faster.
+                if inside <= 4 {
+                    check_routes(&fabric);
+                }
+            }
+            // Everything that leaves the pods fits through: 16 nodes at 50 GB/s each.
+            let fabric = clos(&ClosSpec { bundled, ..spec(3, 8, None) }).unwrap();
+            let topology = &fabric.topology;
+            let up = topology.links().iter().filter(|link| {
+                topology.node(link.src).name.starts_with("agg0") && topology.node(link.dst).name.starts_with("core")
+            });
+            let total: u64 = up.map(|link| link.capacity.bytes_per_second()).sum();
+            assert_eq!(total, 16 * link(50).bandwidth.bytes_per_second());
+        }
     }
 }

@@ -140,6 +140,9 @@ fn shape(shape: &Shape, hosts: Option<usize>) -> String {
             format!("tree of switches with {below} nodes below one switch of each tier")
         }
         Shape::Hosts { per_host } => format!("{} of {per_host}", plural(hosts.unwrap_or(0), "host")),
+        Shape::Hybrid { group, inside } => {
+            format!("groups of {group} with a fabric each ({}), and a Clos between", self::shape(inside, None))
+        }
         Shape::General => "no regular structure".into(),
     }
 }

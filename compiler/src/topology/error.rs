@@ -82,6 +82,22 @@ pub enum BuildError {
         /// The divisor.
         limit: u64,
     },
+    /// Two things that a topology cannot have at once.
+    #[error("{one} cannot be combined with {other}")]
+    NotTogether {
+        /// One.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// Sides of a torus in each rack or pod that do not make one.
+    #[error("the sides of the torus make {given} nodes, but a rack or pod of this Clos has {size}")]
+    WrongSides {
+        /// Product of the sides.
+        given: u64,
+        /// Nodes of a rack or pod.
+        size: u64,
+    },
     /// A name that no preset has.
     #[error("there is no preset `{given}`")]
     UnknownPreset {
@@ -134,6 +150,8 @@ impl BuildError {
             Self::UnknownNode { .. } => "T010",
             Self::NoNics => "T017",
             Self::NoNicRate { .. } => "T018",
+            Self::NotTogether { .. } => "T019",
+            Self::WrongSides { .. } => "T020",
             Self::Topology(TopologyError::DuplicateNode { .. }) => "T011",
             Self::Topology(TopologyError::SelfLoop { .. }) => "T012",
             Self::Topology(_) => "T013",
@@ -162,6 +180,8 @@ impl BuildError {
                 diagnostic.help("give their number and rate, for example `nics = 8` and `nic_bandwidth = \"400 Gbps\"`")
             }
             Self::NoNicRate { .. } => diagnostic.help("write for example `nic_bandwidth = \"400 Gbps\"`"),
+            Self::NotTogether { .. } => diagnostic.help("leave one of them out"),
+            Self::WrongSides { size, .. } => diagnostic.help(format!("write sides whose product is {size}")),
             Self::Disconnected(_) => diagnostic
                 .note("data cannot get across, so the collective cannot finish")
                 .help("add a link across the cut, mark the failed one as up, or leave out ranks of one side"),
@@ -194,7 +214,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name.to_owned())
 }
 
-/// The codes T001 … T018.
+/// The codes T001 … T020.
 pub const CODES: &[CodeEntry] = &[
     CodeEntry {
         code: "T001",
@@ -299,5 +319,18 @@ pub const CODES: &[CodeEntry] = &[
         title: "the rate of a network adapter is not known",
         explanation: "Topology files of cloud machines name network adapters without their speed (the runtime asks the \
                       driver). Give it in the job.",
+    },
+    CodeEntry {
+        code: "T019",
+        title: "two parts of a topology exclude each other",
+        explanation: "A second fabric in each rack or pod (`scale_up`) joins neighbours by number. With `rail_optimized` the \
+                      neighbours of a rack are not those of a number, and hosts with a switch inside already have a \
+                      second fabric; leave one of the two out.",
+    },
+    CodeEntry {
+        code: "T020",
+        title: "a torus that does not fit into a rack or pod",
+        explanation: "A torus inside each pod of a three-tier Clos (each rack of a smaller one) has as many nodes as the pod: \
+                      radix^2/4 without oversubscription (a rack: radix/2). The product of its sides must be that number.",
     },
 ];

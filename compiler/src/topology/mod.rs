@@ -140,6 +140,8 @@ mod tests {
             link: link(1),
             uplink: link(1),
             host: None,
+            bundled: false,
+            scale_up: None,
         };
         let preset = PresetSpec {
             preset: Preset::DgxA100,

@@ -135,6 +135,32 @@ pub struct ClosSpec {
     /// A switch inside each host that joins its compute nodes, with the rate of each one's link to it; `None`: no such
     /// switch.
     pub host: Option<LinkRates>,
+    /// Whether the equal switches above the edge count as one switch and the equal links between two tiers as one link
+    /// of their total rate: ideal spreading, packet by packet.
+    pub bundled: bool,
+    /// A second fabric that joins the compute nodes of each rack or pod; `None`: no such fabric.
+    pub scale_up: Option<ScaleUp>,
+}
+
+/// A fabric inside each rack or pod of a Clos, beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleUp {
+    /// What it is.
+    pub kind: ScaleUpKind,
+    /// Its links.
+    pub link: LinkRates,
+}
+
+/// What joins the compute nodes of a rack or pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleUpKind {
+    /// In each rack, a link between every ordered pair.
+    Mesh,
+    /// In each pod (two tiers: each rack), a torus of these sides, which forwards; the first dimension counts fastest.
+    Torus {
+        /// As many nodes as the pod has.
+        sides: Vec<u32>,
+    },
 }
 
 /// A machine that is known by name.

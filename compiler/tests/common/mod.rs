@@ -9,9 +9,9 @@ use rondo_ir::collective::{
     Buffer, Collective, CollectiveKind, CollectiveSpec, Contribution, DataType, Place, ReduceOperator,
 };
 use rondo_ir::cost::CostModel;
-use rondo_ir::index::{GroupId, NodeId, StepId};
-use rondo_ir::problem::Problem;
-use rondo_ir::schedule::{FlowOp, PathKind, Route, Schedule};
+use rondo_ir::index::{GroupId, NodeId, RankId, StepId, TreeId};
+use rondo_ir::problem::{Problem, ProblemSpec};
+use rondo_ir::schedule::{FlowOp, PathKind, Route, Schedule, Tree};
 use rondo_ir::topology::{Hop, Node, Topology, TopologyBuilder};
 use rondo_ir::units::{Bytes, Delay, PerByte, Rate};
 
@@ -162,6 +162,48 @@ pub fn hosts(machines: u32, per_host: u32) -> Fabric {
     fabric(b, Shape::Hosts { per_host })
 }
 
+/// Groups with a fabric of their own on one spine: a link between every pair, or a torus of these sides.
+pub fn hybrid(groups: u32, sides: &[u32], mesh: bool) -> Fabric {
+    let per: u32 = sides.iter().product();
+    let inner = if mesh { self::mesh(per) } else { torus(sides) };
+    let mut b = TopologyBuilder::new(format!("{groups} x {}", inner.topology.name()));
+    let nodes = nodes(&mut b, groups * per, !mesh);
+    for group in 0..groups {
+        for link in inner.topology.links() {
+            let [src, dst] = [link.src, link.dst].map(|node| nodes[group as usize * per as usize + node.index()]);
+            b.link(src, dst, rate(), hop());
+        }
+    }
+    let spine = b.node(Node::switch("spine"));
+    for &node in &nodes {
+        b.cable(node, spine, "10 GB/s".parse().unwrap(), hop());
+    }
+    fabric(b, Shape::Hybrid { group: per, inside: Box::new(inner.shape) })
+}
+
+pub fn grid(sides: &[u32]) -> Fabric {
+    let mut b = TopologyBuilder::new(format!("grid {sides:?}"));
+    let n: u32 = sides.iter().product();
+    let nodes = nodes(&mut b, n, true);
+    let mut stride = 1;
+    for &side in sides {
+        for i in (0..n).filter(|i| i / stride % side + 1 < side) {
+            b.cable(nodes[i as usize], nodes[(i + stride) as usize], rate(), hop());
+        }
+        stride *= side;
+    }
+    fabric(b, Shape::Grid { sides: sides.to_vec() })
+}
+
+/// The same, where every node forwards, copies and adds.
+pub fn able(fabric: Fabric) -> Fabric {
+    let mut b = fabric.topology.to_builder();
+    for node in &mut b.nodes {
+        (node.forwards, node.multicasts, node.reduces) = (true, true, true);
+    }
+    self::fabric(b, fabric.shape)
+}
+
 pub fn cost() -> CostModel {
     CostModel {
         startup: "2 us".parse().unwrap(),
@@ -186,6 +228,17 @@ pub fn collective(kind: CollectiveKind, ranks: u32, bytes: u64, in_place: bool, 
 
 pub fn problem(fabric: &Fabric, collective: Collective) -> Arc<Problem> {
     Arc::new(Problem::single(Arc::clone(&fabric.topology), collective, cost()).unwrap())
+}
+
+/// The same with ranks on these nodes only.
+pub fn problem_on(fabric: &Fabric, collective: Collective, nodes: &[u32]) -> Arc<Problem> {
+    let placement: Vec<NodeId> = nodes.iter().map(|&node| NodeId::from(node)).collect();
+    let ranks = (0..placement.len()).map(RankId::new).collect();
+    let (topology, circuits) = (Arc::clone(&fabric.topology), fabric.circuits.clone());
+    Arc::new(
+        Problem::new(ProblemSpec { topology, placement, circuits, groups: vec![(collective, ranks)], cost: cost() })
+            .unwrap(),
+    )
 }
 
 type Value = BTreeMap<Contribution, u64>;
@@ -218,6 +271,14 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<(), String> {
             if ranks[src as usize] != flow.src || flow.count == 0 {
                 return Err(format!("odd flow {flow:?}"));
             }
+            let leaves = |tree: TreeId| -> Result<Vec<u32>, String> {
+                let tree = schedule.paths.get_tree(tree).ok_or("no such tree")?;
+                tree.leaves
+                    .iter()
+                    .map(|&leaf| problem.position(group, leaf).ok_or("leaf outside the group".to_owned()))
+                    .collect()
+            };
+            let (mut sources, mut targets) = (vec![src], vec![dst]);
             match flow.path.kind() {
                 PathKind::Local if src == dst => {}
                 PathKind::Route(route) if src != dst => {
@@ -236,27 +297,49 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<(), String> {
                         }
                     }
                 }
+                PathKind::Multicast(tree) => {
+                    targets = leaves(tree)?;
+                    walk(problem, schedule.paths.get_tree(tree).unwrap(), flow.src, false)?;
+                }
+                PathKind::Aggregate(tree) => {
+                    sources = leaves(tree)?;
+                    walk(problem, schedule.paths.get_tree(tree).unwrap(), flow.dst, true)?;
+                }
                 kind => return Err(format!("path {kind:?} of {flow:?}")),
+            }
+            if sources.first() != Some(&src) || targets.first() != Some(&dst) {
+                return Err(format!("first leaf of {flow:?}"));
             }
             for i in 0..flow.count {
                 let (from, to) = (flow.src_place.offset(i), flow.dst_place.offset(i));
-                let sizes = (elements(src, from), elements(dst, to));
-                if sizes.0.is_none() || sizes.0 != sizes.1 {
-                    return Err(format!("step {step}: {flow:?} slot {i}: sizes {sizes:?}"));
+                let mut value = Value::new();
+                for &src in &sources {
+                    let place = layout.canonical(src, from);
+                    let one = state.get(&(src, place));
+                    let one = one.ok_or_else(|| format!("step {step}: {flow:?} reads undefined {from} of {src}"))?;
+                    for (&c, count) in one {
+                        *value.entry(c).or_default() += count;
+                    }
                 }
-                let (from, to) = (layout.canonical(src, from), layout.canonical(dst, to));
-                if !layout.writable(to) {
-                    return Err(format!("step {step}: {flow:?} writes the input"));
-                }
-                let value =
-                    state.get(&(src, from)).ok_or_else(|| format!("step {step}: {flow:?} reads undefined {from}"))?;
-                match flow.op {
-                    FlowOp::Copy => {
-                        if copies.insert((dst, to), value.clone()).is_some() {
-                            return Err(format!("step {step}: two copies to {dst} {to}"));
+                for &dst in &targets {
+                    for &src in &sources {
+                        let sizes = (elements(src, from), elements(dst, to));
+                        if sizes.0.is_none() || sizes.0 != sizes.1 {
+                            return Err(format!("step {step}: {flow:?} slot {i}: sizes {sizes:?}"));
                         }
                     }
-                    FlowOp::Reduce => sums.entry((dst, to)).or_default().push(value.clone()),
+                    let to = layout.canonical(dst, to);
+                    if !layout.writable(to) {
+                        return Err(format!("step {step}: {flow:?} writes the input"));
+                    }
+                    match flow.op {
+                        FlowOp::Copy => {
+                            if copies.insert((dst, to), value.clone()).is_some() {
+                                return Err(format!("step {step}: two copies to {dst} {to}"));
+                            }
+                        }
+                        FlowOp::Reduce => sums.entry((dst, to)).or_default().push(value.clone()),
+                    }
                 }
             }
         }
@@ -282,4 +365,37 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Walks a tree from the root's node: every leaf is reached once, no hop is left over, and nodes do what they can.
+fn walk(problem: &Problem, tree: &Tree, root: RankId, aggregate: bool) -> Result<(), String> {
+    let topology = problem.topology();
+    let mut left = tree.hops.clone();
+    let mut leaves: Vec<NodeId> = tree.leaves.iter().map(|&rank| problem.node_of(rank)).collect();
+    let mut open = vec![problem.node_of(root)];
+    while let Some(node) = open.pop() {
+        let is_leaf = leaves.iter().position(|&leaf| leaf == node);
+        if let Some(at) = is_leaf {
+            leaves.swap_remove(at);
+        }
+        let (on, rest): (Vec<Hop>, Vec<Hop>) = left.into_iter().partition(|&hop| {
+            let (src, dst) = topology.ends(hop);
+            node == if aggregate { dst } else { src }
+        });
+        left = rest;
+        let facts = topology.node(node);
+        let able = if aggregate { facts.reduces } else { facts.multicasts };
+        if 1 < on.len() + usize::from(is_leaf.is_some()) && !able || on.is_empty() && is_leaf.is_none() {
+            return Err(format!("the tree of {root} breaks at {}", facts.name));
+        }
+        if node != problem.node_of(root) && !on.is_empty() && !facts.forwards {
+            return Err(format!("{} does not forward", facts.name));
+        }
+        open.extend(on.iter().map(|&hop| if aggregate { topology.ends(hop).0 } else { topology.ends(hop).1 }));
+    }
+    if left.is_empty() && leaves.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("the tree of {root} does not hold together"))
+    }
 }

@@ -10,7 +10,7 @@ use rondo_ir::units::{Bytes, Delay, PerByte, Rate};
 use super::describe::{Default, Need, Tag, default, default_for, priced, priced_for, table};
 use super::values::{
     CollectiveWord, ExportFormat, LegalWord, Name, NodeRef, Number, OneOrMany, Oversubscription, Pair, PerRank,
-    Positive, RankChoice, Runtime, Sizes, SlotCondition, Target, TopologyWord,
+    Positive, RankChoice, Runtime, ScaleUpWord, Sizes, SlotCondition, Target, TopologyWord,
 };
 use crate::pass::circuits::Rule;
 use crate::span::Spanned;
@@ -155,6 +155,11 @@ table! {
         uplink_bandwidth: Rate { only: &["clos"], example: "\"100 GB/s\"" }
         /// Latency of each link between switches, if not `latency`.
         uplink_latency: Delay { only: &["clos"], example: "\"300 ns\"" }
+        /// Whether the equal switches above the racks count as one, and equal links between two tiers as one link of their
+        /// total rate: ideal spreading packet by packet, for large trees.
+        bundled: bool { only: &["clos"], default: default("false", "every switch and link"), example: "true" }
+        /// A second fabric that joins the nodes of each rack or pod, which traffic within it takes instead.
+        scale_up: ScaleUpTable { only: &["clos"], example: "{ kind = \"mesh\", bandwidth = \"500 GB/s\" }" }
         /// Which machine.
         preset: Preset { need: Need::RequiredFor(&["preset"]), only: &["preset"], example: "\"dgx-a100\"" }
         /// A topology file. A relative path starts at the folder of the job file.
@@ -234,6 +239,21 @@ table! {
         wiring: NvlinkWiring { default: default("\"switch\"", "machines with NVSwitch"), example: "\"mesh\"" }
         /// Rate of each GPU's link to the switch, or of each link between two GPUs; each direction.
         bandwidth: Rate { need: Need::Required, example: "\"300 GB/s\"" }
+    }
+}
+
+table! {
+    /// A fabric inside each rack or pod of a Clos.
+    @tag Tag { key: "kind", implied_by: &[], default: None };
+    pub struct ScaleUpTable {
+        /// What it is.
+        kind: ScaleUpWord { need: Need::Required, example: "\"mesh\"" }
+        /// Side lengths; their product is the number of nodes of a pod. The first dimension counts fastest.
+        sides: Vec<Spanned<Positive>> { need: Need::RequiredFor(&["torus"]), only: &["torus"], example: "[4, 4]" }
+        /// Rate of each link, each direction.
+        bandwidth: Rate { need: Need::Required, example: "\"500 GB/s\"" }
+        /// Latency of each link, if not that of the other links.
+        latency: Delay { example: "\"300 ns\"" }
     }
 }
 

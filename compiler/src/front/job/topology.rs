@@ -9,13 +9,14 @@ use rondo_ir::units::Delay;
 use super::read::Reader;
 use super::suggest;
 use super::tables::{DeviceTable, FailuresTable, LinkTable, MediumTable, NodeTable, PortTable, TopologyTable};
-use super::values::{LegalWord, Name, Pair, Positive, TopologyWord};
+use super::values::{LegalWord, Name, Pair, Positive, ScaleUpWord, TopologyWord};
 use crate::span::{Span, Spanned};
 use crate::topology::LINK_LIMIT;
 use crate::topology::optical::{OpticalSpec, Rings, Technology};
 use crate::topology::spec::{
     ClosSpec, DeviceSpec, Extra, FailedLink, FailureSpec, FileSpec, LegalSpec, LinkRates, LinkSpec, MediumSpec,
-    NetworkSpec, NodeDefaults, NodeSpec, NvlinkSpec, PortSpec, PresetSpec, TopologyKind, TopologySpec,
+    NetworkSpec, NodeDefaults, NodeSpec, NvlinkSpec, PortSpec, PresetSpec, ScaleUp, ScaleUpKind, TopologyKind,
+    TopologySpec,
 };
 
 /// Most nodes that a topology may have.
@@ -68,6 +69,8 @@ pub(super) fn check(
         latency,
         uplink_bandwidth,
         uplink_latency,
+        bundled,
+        scale_up,
         preset,
         file,
         format,
@@ -124,8 +127,12 @@ pub(super) fn check(
             let (nodes, link) = (count(reader), link_rates());
             TopologyKind::Ring { nodes: nodes?, bidirectional: plain(bidirectional)?, link: link? }
         }
-        TopologyWord::Torus => TopologyKind::Torus { sides: self::sides(reader, sides)?, link: link_rates()? },
-        TopologyWord::Grid => TopologyKind::Grid { sides: self::sides(reader, sides)?, link: link_rates()? },
+        TopologyWord::Torus => {
+            TopologyKind::Torus { sides: self::sides(reader, "topology.sides", sides)?, link: link_rates()? }
+        }
+        TopologyWord::Grid => {
+            TopologyKind::Grid { sides: self::sides(reader, "topology.sides", sides)?, link: link_rates()? }
+        }
         TopologyWord::Mesh => {
             let nodes = count(reader)?;
             let links = u64::from(nodes) * u64::from(nodes.saturating_sub(1));
@@ -197,6 +204,19 @@ pub(super) fn check(
                 return None;
             }
             let link = link_rates()?;
+            let scale_up = match plain(scale_up) {
+                None => None,
+                Some(given) => {
+                    let kind = match plain(given.kind)? {
+                        ScaleUpWord::Mesh => ScaleUpKind::Mesh,
+                        ScaleUpWord::Torus => {
+                            ScaleUpKind::Torus { sides: self::sides(reader, "topology.scale_up.sides", given.sides)? }
+                        }
+                    };
+                    let latency = plain(given.latency).unwrap_or(link.latency);
+                    Some(ScaleUp { kind, link: LinkRates { bandwidth: plain(given.bandwidth)?, latency } })
+                }
+            };
             TopologyKind::Clos(ClosSpec {
                 tiers,
                 radix,
@@ -211,12 +231,16 @@ pub(super) fn check(
                 },
                 host: plain(host_bandwidth)
                     .map(|bandwidth| LinkRates { bandwidth, latency: plain(host_latency).unwrap_or(link.latency) }),
+                bundled: plain(bundled).unwrap_or(false),
+                scale_up,
             })
         }
         TopologyWord::OpticalRing | TopologyWord::OpticalTorus | TopologyWord::PhotonicRails => {
             let rings = match word? {
                 TopologyWord::OpticalRing => count(reader).map(|nodes| Rings::Ring { nodes }),
-                TopologyWord::OpticalTorus => self::sides(reader, sides).map(|sides| Rings::Torus { sides }),
+                TopologyWord::OpticalTorus => {
+                    self::sides(reader, "topology.sides", sides).map(|sides| Rings::Torus { sides })
+                }
                 _ => {
                     let (servers, per_server) = (hosts(reader)?, gpus_per_host?.value.0);
                     let total = u64::from(servers) * u64::from(per_server);
@@ -298,11 +322,11 @@ pub(super) fn nearest_multiples(given: u64, step: u64, write: impl Fn(u64) -> St
     }
 }
 
-fn sides(reader: &mut Reader<'_>, sides: List<Positive>) -> Option<Vec<u32>> {
+fn sides(reader: &mut Reader<'_>, path: &str, sides: List<Positive>) -> Option<Vec<u32>> {
     let sides = sides?;
     if sides.value.is_empty() {
         reader
-            .error("T054", sides.span, "`topology.sides` is empty", "needs at least one side")
+            .error("T054", sides.span, format!("`{path}` is empty"), "needs at least one side")
             .help
             .push("write for example sides = [4, 4]".to_owned());
         return None;

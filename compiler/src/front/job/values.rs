@@ -584,6 +584,15 @@ pub enum TopologyWord {
     Custom,
 }
 
+/// The fabrics inside a rack or pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleUpWord {
+    /// See the reference.
+    Mesh,
+    /// See the reference.
+    Torus,
+}
+
 /// The collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectiveWord {
@@ -648,6 +657,10 @@ words! {
         "preset" => TopologyWord::Preset, "a known machine, or several joined by their NICs; implied by `preset`";
         "file" => TopologyWord::File, "a real machine from a topology file; implied by `file`";
         "custom" => TopologyWord::Custom, "nodes, links, media and devices spelt out";
+    }
+    ScaleUpWord: "fabric of a rack or pod" {
+        "mesh" => ScaleUpWord::Mesh, "in each rack, a link between every ordered pair";
+        "torus" => ScaleUpWord::Torus, "in each pod (in fewer than three tiers, each rack), a torus with the given `sides`";
     }
     CollectiveWord: "collective" {
         "all_reduce" => CollectiveWord::AllReduce, "everybody gets the sum of all inputs";
