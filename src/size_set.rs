@@ -103,6 +103,12 @@ pub fn compile_set(
     let job = &loaded.job;
     let at = |size: Bytes| build_problem_for(job, &loaded.fabric, size).map(Arc::new).map_err(Failure::Input);
     let problem = at(set.high)?;
+    if problem.cost().overlap_reconfiguration && !problem.topology().devices().is_empty() {
+        let message = "a range of sizes cannot be compiled where changes of circuits overlap steps";
+        let why = "what is left of a change depends on the size, so prices are no straight lines over sizes";
+        let help = "name one size, or leave overlap_reconfiguration out of [cost]";
+        return Err(Failure::Input(vec![Diagnostic::error("X026", message).note(why).help(help)]));
+    }
     let context = BuildContext { circuits: set.request.circuits, ..BuildContext::new(&problem, &loaded.fabric) };
     let variants = auto::variants(&context, Algorithm::parse(&set.request.algorithm), set.request.chunks, watch)
         .map_err(|error| Failure::Input(vec![error.to_diagnostic()]))?;

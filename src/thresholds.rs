@@ -122,6 +122,12 @@ pub fn thresholds(loaded: &Loaded, question: &Question) -> Result<Thresholds, Fa
             "one delay for all is what thresholds are about",
         ));
     }
+    if problem.cost().overlap_reconfiguration {
+        return Err(refuse(
+            "with overlapping changes, prices have no thresholds that are straight lines",
+            "leave overlap_reconfiguration out of [cost], or compile for the sizes that matter",
+        ));
+    }
     let n = u32::try_from(problem.rank_count()).unwrap_or(u32::MAX);
     if !n.is_power_of_two() || n < 2 {
         return Err(refuse(format!("{n} ranks are no power of two"), "take 2, 4, 8, … ranks"));

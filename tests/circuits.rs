@@ -96,3 +96,41 @@ fn the_ring_is_restored_where_the_job_asks_for_it_and_paid() {
     assert_eq!(report["circuits"]["restored"], true);
     assert_eq!(report["price"]["time"]["exact"], "2839/100000000");
 }
+
+#[test]
+fn changes_that_overlap_are_paid_by_the_ports_in_use() {
+    let text = std::fs::read_to_string(common::path(JOB)).unwrap();
+    let job = |design: &str, overlap: bool| {
+        let text = text.replace("[topology]", &format!("[topology]\ndesign = \"{design}\""));
+        text.replace("[cost]", &format!("[cost]\noverlap_reconfiguration = {overlap}"))
+    };
+    assert_ne!(job("fixed", true), job("fixed", false));
+    let options = ["compile", "-", "--algorithm", "halving-doubling", "--no-smt", "-o", "-"];
+    let plan =
+        |job: &str| -> Value { serde_json::from_str(&rondo_with(&options, job.as_bytes()).expect(0).stdout).unwrap() };
+    let seconds = |plan: &Value| {
+        let text = plan["claimed"]["time"].as_str().unwrap();
+        let (a, b) = text.split_once('/').unwrap_or((text, "1"));
+        a.parse::<f64>().unwrap() / b.parse::<f64>().unwrap()
+    };
+    let (beside, apart) = (plan(&job("all-ports", true)), plan(&job("all-ports", false)));
+    assert!(seconds(&beside) < seconds(&apart));
+    rondo_with(&["verify", "-", "--no-smt"], beside.to_string().as_bytes()).expect(0);
+    // Without the option, or with a cheaper price, the claim does not hold.
+    let mut without = beside.clone();
+    without["problem"]["cost"].as_object_mut().unwrap().remove("overlap_reconfiguration").unwrap();
+    refuted(&without, &["claimed"]);
+    let mut cheaper = beside;
+    cheaper["claimed"]["time"] = json!("1/100000");
+    refuted(&cheaper, &["claimed"]);
+    // One switched port an endpoint: every change moves ports that the step before uses, and is paid in full.
+    let mut fixed = plan(&job("fixed", false));
+    fixed["problem"]["cost"]["overlap_reconfiguration"] = json!(true);
+    let changes = |plan: &Value, step: usize| !plan["schedule"]["steps"][step]["set"].is_null();
+    assert!(changes(&fixed, 4) && changes(&fixed, 5));
+    rondo_with(&["verify", "-", "--no-smt"], fixed.to_string().as_bytes()).expect(0);
+    // Neither thresholds nor ranges of sizes.
+    rondo_with(&["thresholds", "-"], job("fixed", true).as_bytes()).expect(2).says("overlap_reconfiguration");
+    let range = job("fixed", true).replace("\"32 kB\"", "\"1 kB..32 kB\"");
+    rondo_with(&["compile", "-"], range.as_bytes()).expect(2).says("X026").says("overlap_reconfiguration");
+}

@@ -59,6 +59,7 @@ fn price(fabric: &Fabric, kind: CollectiveKind, n: u32, buffer: u64, startup: De
         reduce_cost: PerByte::from_femtoseconds(1000),
         copy_cost: PerByte::ZERO,
         synchronisation: Delay::ZERO,
+        overlap_reconfiguration: false,
     };
     let problem = Arc::new(Problem::single(Arc::clone(&fabric.topology), collective, cost).unwrap());
     let schedule = build::build(name, &BuildContext::new(&problem, fabric)).unwrap();

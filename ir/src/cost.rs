@@ -23,6 +23,11 @@
 //!   destination rank has no path: it costs only its reduce or copy bytes.
 //! - The price of a device change is paid before the step; a device whose configuration is set to what it already is
 //!   does not change.
+//! - With `overlap_reconfiguration`, a device may change while the step before runs, if none of the ports at which circuits go
+//!   or come is used by a flow of that step: the last line is then max over devices that change of
+//!   reconfiguration_delay + synchronisation − (for such a device) the other lines of the step before, at least 0. A change
+//!   reaches back no farther than one step; before the first step there is none. Schedules with explicit
+//!   dependencies have no step before, so nothing overlaps.
 //! - A schedule with explicit dependencies is priced by levels: level(f) = 1 + the largest level among what f waits for,
 //!   and the flows of one level form a step. That is an upper bound for the unsynchronised run.
 //!
@@ -48,6 +53,8 @@ pub struct CostModel {
     pub copy_cost: PerByte,
     /// Added to each reconfiguration: synchronisation and an allowance for stragglers.
     pub synchronisation: Delay,
+    /// Whether a device may change ports that the step before leaves idle while that step runs.
+    pub overlap_reconfiguration: bool,
 }
 
 impl CostModel {
@@ -57,6 +64,7 @@ impl CostModel {
         reduce_cost: PerByte::ZERO,
         copy_cost: PerByte::ZERO,
         synchronisation: Delay::ZERO,
+        overlap_reconfiguration: false,
     };
 }
 

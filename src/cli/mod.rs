@@ -302,6 +302,12 @@ const CODES: &[CodeEntry] = &[
                       plans are built and verified; for more, prices are closed forms, which are for one optical ring.",
     },
     CodeEntry {
+        code: "X026",
+        title: "no range of sizes where changes of circuits overlap",
+        explanation: "A set of plans switches where the straight lines of two prices meet. With `overlap_reconfiguration` only what a \
+                      change takes beyond the step before is paid, which bends the lines. Compile for single sizes instead.",
+    },
+    CodeEntry {
         code: "X027",
         title: "a chart cannot be drawn",
         explanation: "The library that draws charts refuses. This is a bug in Rondo; please report it with the command and its input.",

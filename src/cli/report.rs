@@ -5,7 +5,7 @@ use std::path::Path;
 
 use num_traits::ToPrimitive;
 use rondo_compiler::auto::{CandidateReport, Verdict};
-use rondo_compiler::cost::{Cost, bandwidths};
+use rondo_compiler::cost::{Cost, StepCost, bandwidths};
 use rondo_compiler::pass::circuits::Summary;
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
@@ -181,6 +181,7 @@ pub fn price_json(problem: &Problem, cost: &Cost, bound: &Bound) -> Value {
                 "startup": time_json(&step.startup()), "latency": time_json(&step.latency()),
                 "bandwidth": time_json(&step.bandwidth()), "reduce": time_json(&step.reduce()), "copy": time_json(&step.copy()),
                 "reconfiguration": time_json(&step.reconfiguration()),
+                "hidden_reconfiguration": time_json(&step.hidden_reconfiguration()),
                 "congestion": step.congestion.map(|c| c.to_string()),
                 "busiest": step.busiest.map(|b| json!({
                     "resource": problem.topology().resource_name(b.resource),
@@ -213,6 +214,10 @@ pub fn circuits(out: &mut String, problem: &Problem, schedule: &Schedule, cost: 
         None => String::new(),
     };
     let _ = write!(text, "{} change{}, {}", summary.changes, plural(summary.changes), cost.reconfiguration());
+    let hidden: Time = cost.steps.iter().map(StepCost::hidden_reconfiguration).sum();
+    if problem.cost().overlap_reconfiguration {
+        let _ = write!(text, ", and {hidden} beside the steps before them");
+    }
     line(out, "circuits", &text);
     if let Some(ratio) = ring.and_then(|ring| ring.ratio_to(&cost.total)).and_then(|ratio| ratio.to_f64()) {
         line(out, "", &format!("{ratio:.2} times as fast as the one-way Ring"));
@@ -274,7 +279,11 @@ pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
             Bytes(step.bytes).to_string(),
             step.congestion.map_or_else(|| "-".to_owned(), |c| c.to_string()),
             step.total().to_string(),
-            if step.reconfiguration().is_zero() { "-".to_owned() } else { step.reconfiguration().to_string() },
+            match (step.reconfiguration(), step.hidden_reconfiguration()) {
+                (paid, hidden) if paid.is_zero() && hidden.is_zero() => "-".to_owned(),
+                (paid, hidden) if hidden.is_zero() => paid.to_string(),
+                (paid, hidden) => format!("{paid} (+{hidden} before)"),
+            },
             busiest,
         ]);
     }

@@ -2,13 +2,15 @@
 //!
 //! Loads are whole bytes; a step's time is an exact rational. Nothing here is shared with the evaluator that chooses.
 
+use std::collections::BTreeSet;
+
 use num_rational::BigRational;
 use rayon::prelude::*;
 use rondo_ir::collective::{Buffer, CollectiveKind, Place};
-use rondo_ir::index::{FlowId, GroupId, RankId};
+use rondo_ir::index::{DeviceId, FlowId, GroupId, PortId, RankId};
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::{Flow, FlowOp, FlowSet, PathKind, Route, Schedule, Tree};
-use rondo_ir::topology::{Configuration, Hop, Resource, Topology};
+use rondo_ir::topology::{Circuit, Configuration, Hop, Resource, Topology};
 use rondo_ir::units::{Delay, Rate, Time};
 
 use crate::paths::{hop_exists, route_facts, tree_facts, weights_fault};
@@ -28,7 +30,7 @@ pub struct StepPrice {
     pub reduce: Time,
     /// The time of the rank that copies most within itself.
     pub copy: Time,
-    /// Reconfiguration before the step, synchronisation included.
+    /// What the reconfiguration before the step adds, synchronisation included.
     pub reconfiguration: Time,
     /// The resource that takes longest, and the bytes that pass there; the first one in resource order. `None` if no byte
     /// moves.
@@ -167,6 +169,10 @@ pub fn price(problem: &Problem, schedule: &Schedule) -> Result<Price, PriceError
             )
             .collect::<Result<_, _>>()?
     };
+    let mut steps = steps;
+    if problem.cost().overlap_reconfiguration && schedule.dependencies.is_none() {
+        cx.overlap(&mut steps);
+    }
     Ok(Price { total: steps.iter().map(StepPrice::total).sum(), steps })
 }
 
@@ -329,6 +335,53 @@ impl Cx<'_> {
             prices.push(slowest.map_or_else(Time::zero, |delay| delay.time() + synchronisation));
         }
         Ok(prices)
+    }
+
+    /// Takes off what changes overlap: a device whose moving circuits touch no port that the step before uses began with
+    /// that step.
+    fn overlap(&self, steps: &mut [StepPrice]) {
+        let devices = self.problem.topology().devices();
+        let synchronisation = self.problem.cost().synchronisation.time();
+        let mut current: Vec<Configuration> = self.problem.circuits().to_vec();
+        for (index, step) in self.schedule.steps.iter().enumerate() {
+            let mut charged = Time::zero();
+            for (device, configuration) in &step.reconfigure {
+                let now = std::mem::replace(&mut current[device.index()], configuration.clone());
+                if now == *configuration {
+                    continue;
+                }
+                let mut charge = devices[device.index()].reconfiguration_delay.time() + synchronisation.clone();
+                if 0 < index && !self.touches(index - 1, *device, &now, configuration) {
+                    let mut run = steps[index - 1].clone();
+                    run.reconfiguration = Time::zero();
+                    let run = run.total();
+                    charge = if charge <= run { Time::zero() } else { charge - run };
+                }
+                charged = charged.max(charge);
+            }
+            steps[index].reconfiguration = charged;
+        }
+    }
+
+    /// Whether a flow of the step uses a port of the device at which a circuit goes or comes.
+    fn touches(&self, step: usize, device: DeviceId, now: &Configuration, then: &Configuration) -> bool {
+        let moves = |circuit: &Circuit| now.contains(*circuit) != then.contains(*circuit);
+        let all = now.circuits().iter().chain(then.circuits()).filter(|circuit| moves(circuit));
+        let ports: BTreeSet<PortId> = all.flat_map(|circuit| [circuit.from, circuit.to]).collect();
+        let hits = |hop: &Hop| match *hop {
+            Hop::Circuit(on, Circuit { from, to }) => on == device && (ports.contains(&from) || ports.contains(&to)),
+            Hop::Link(_) => false,
+        };
+        self.schedule.flows(rondo_ir::index::StepId::new(step)).any(|flow| match flow.path.kind() {
+            PathKind::Local => false,
+            PathKind::Route(route) => {
+                let route = self.schedule.paths.get(route);
+                route.is_some_and(|route| route.parts.iter().any(|part| part.hops.iter().any(hits)))
+            }
+            PathKind::Multicast(tree) | PathKind::Aggregate(tree) => {
+                self.schedule.paths.get_tree(tree).is_some_and(|tree| tree.hops.iter().any(hits))
+            }
+        })
     }
 
     /// The flows of each level: level(f) = 1 + the largest level of what f waits for.

@@ -21,6 +21,7 @@ const COST: CostModel = CostModel {
     reduce_cost: PerByte::from_femtoseconds(1000),
     copy_cost: PerByte::from_femtoseconds(3000),
     synchronisation: Delay::ZERO,
+    overlap_reconfiguration: false,
 };
 
 fn femtoseconds(value: u64) -> Time {

@@ -244,7 +244,7 @@ fn circuit_list(circuits: &[[u32; 2]]) -> Vec<Circuit> {
 
 fn build_problem(faults: &mut Faults, file: ProblemFile<'_>) -> Option<Problem> {
     let ProblemFile { topology, placement, circuits, groups, cost } = file;
-    let CostFile { startup, reduce_cost, copy_cost, synchronisation } = &cost;
+    let CostFile { startup, reduce_cost, copy_cost, synchronisation, overlap_reconfiguration } = &cost;
     let at = |key: &str| format!("problem.cost.{key}");
     let startup: Option<Delay> = quantity(faults, || at("startup"), startup);
     let reduce_cost: Option<PerByte> = quantity(faults, || at("reduce_cost"), reduce_cost);
@@ -285,6 +285,7 @@ fn build_problem(faults: &mut Faults, file: ProblemFile<'_>) -> Option<Problem> 
         reduce_cost: reduce_cost?,
         copy_cost: copy_cost?,
         synchronisation: synchronisation?,
+        overlap_reconfiguration: *overlap_reconfiguration,
     };
     if !faults.clean() {
         return None;

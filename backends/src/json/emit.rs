@@ -296,6 +296,9 @@ impl Writer<'_> {
         self.shown(cost.copy_cost);
         self.raw(", \"synchronisation\": ");
         self.shown(cost.synchronisation);
+        if cost.overlap_reconfiguration {
+            self.raw(", \"overlap_reconfiguration\": true");
+        }
         self.raw("}");
         self.close("}");
         Ok(())

@@ -297,6 +297,9 @@ pub(super) struct CostFile {
     pub(super) copy_cost: String,
     /// Added to each reconfiguration.
     pub(super) synchronisation: String,
+    /// Whether a device may change ports that the step before leaves idle while that step runs; false if left out.
+    #[serde(default)]
+    pub(super) overlap_reconfiguration: bool,
 }
 
 /// Steps of flows over interned routes.

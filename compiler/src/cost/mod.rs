@@ -9,11 +9,12 @@ use num_bigint::{BigInt, BigUint};
 use num_rational::{BigRational, Ratio};
 use rayon::prelude::*;
 use rondo_ir::collective::{Buffer, Collective, CollectiveKind, Layout, Place};
-use rondo_ir::index::StepId;
+use rondo_ir::index::{DeviceId, PortId, StepId};
 use rondo_ir::problem::Problem;
-use rondo_ir::schedule::{Flow, FlowOp, PathKind, Schedule};
-use rondo_ir::topology::{Hop, Resource, Topology};
+use rondo_ir::schedule::{Flow, FlowOp, Path, PathKind, Paths, Schedule};
+use rondo_ir::topology::{Configuration, Hop, Resource, Topology};
 use rondo_ir::units::{Bytes, Delay, PerByte, Rate, Time};
+use rustc_hash::FxHashSet;
 
 /// The resource that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ pub struct StepCost {
     latency: u128,
     reduce_cost: PerByte,
     copy_cost: PerByte,
-    reconfiguration: u128,
+    reconfiguration: Time,
+    hidden: Time,
 }
 
 /// Femtoseconds as a time.
@@ -86,18 +88,28 @@ impl StepCost {
         self.copy_cost.time_for(self.copied)
     }
 
-    /// Reconfiguration before the step, synchronisation included.
+    /// What the reconfiguration before the step adds, synchronisation included.
     #[must_use]
     pub fn reconfiguration(&self) -> Time {
-        femtoseconds(self.reconfiguration)
+        self.reconfiguration.clone()
+    }
+
+    /// What more it would add if it did not overlap the step before.
+    #[must_use]
+    pub fn hidden_reconfiguration(&self) -> Time {
+        self.hidden.clone()
     }
 
     /// The step's time: the sum of all terms.
     #[must_use]
     pub fn total(&self) -> Time {
-        [self.startup(), self.latency(), self.bandwidth(), self.reduce(), self.copy(), self.reconfiguration()]
-            .into_iter()
-            .sum()
+        self.run() + self.reconfiguration()
+    }
+
+    /// The step's time without the reconfiguration before it.
+    #[must_use]
+    pub fn run(&self) -> Time {
+        [self.startup(), self.latency(), self.bandwidth(), self.reduce(), self.copy()].into_iter().sum()
     }
 }
 
@@ -154,7 +166,7 @@ impl Cost {
     /// Σ of the reconfigurations.
     #[must_use]
     pub fn reconfiguration(&self) -> Time {
-        self.sum(|step| step.reconfiguration)
+        self.steps.iter().map(|step| &step.reconfiguration).filter(|time| !time.is_zero()).cloned().sum()
     }
 
     /// Algorithm and bus bandwidth of the collective at this time, in bytes per second (for printing).
@@ -241,6 +253,14 @@ pub fn evaluate(problem: &Problem, schedule: &Schedule) -> Cost {
         Some(_) => evaluator.levels(),
     };
     let mut cost = Cost { total: Time::zero(), steps };
+    if problem.cost().overlap_reconfiguration && schedule.dependencies.is_none() {
+        for step in 1..cost.steps.len() {
+            let charged = evaluator.overlapped(step, || cost.steps[step - 1].run());
+            let own = &mut cost.steps[step];
+            own.hidden = Time::from_seconds(own.reconfiguration.seconds() - charged.seconds());
+            own.reconfiguration = charged;
+        }
+    }
     cost.total = [cost.startup(), cost.latency(), cost.bandwidth(), cost.reduce(), cost.copy(), cost.reconfiguration()]
         .into_iter()
         .sum();
@@ -383,28 +403,47 @@ impl<'a> Evaluator<'a> {
         Self { problem, schedule, layouts, routes, trees }
     }
 
-    /// What the changes before a step cost, in femtoseconds.
+    /// What the changes before a step cost if nothing overlaps, in femtoseconds.
     fn reconfiguration(&self, step: usize) -> u128 {
-        let changes = &self.schedule.steps[step].reconfigure;
+        self.changes(step).map(|(device, ..)| self.delay(device)).max().unwrap_or(0)
+    }
+
+    /// The same if each change of ports that the step before leaves idle began with that step, which runs for `run`.
+    fn overlapped(&self, step: usize, run: impl FnOnce() -> Time) -> Time {
+        let changes: Vec<_> = self.changes(step).collect();
         if changes.is_empty() {
-            return 0;
+            return Time::zero();
         }
-        let before = |device| {
+        let flows = self.schedule.flows(StepId::new(step - 1));
+        let used = ports_of(&self.schedule.paths, flows.map(|flow| flow.path));
+        let run = run();
+        let charge = |(device, before, after): (DeviceId, Option<&Configuration>, &Configuration)| {
+            let busy = moved_ports(before, after).any(|port| used.contains(&(device, port)));
+            overlapped(femtoseconds(self.delay(device)), (!busy).then_some(&run))
+        };
+        changes.into_iter().map(charge).max().unwrap_or_else(Time::zero)
+    }
+
+    /// Devices that a step sets anew: from what, to what.
+    fn changes(&self, step: usize) -> impl Iterator<Item = (DeviceId, Option<&Configuration>, &Configuration)> {
+        let before = move |device: DeviceId| {
             self.schedule.steps[..step]
                 .iter()
                 .rev()
                 .find_map(|earlier| earlier.reconfigure.iter().find(|(d, _)| *d == device))
                 .map(|(_, configuration)| configuration)
-                .or_else(|| self.problem.circuits().get(rondo_ir::index::DeviceId::index(device)))
+                .or_else(|| self.problem.circuits().get(device.index()))
         };
-        let longest = changes
-            .iter()
-            .filter(|(device, after)| before(*device) != Some(after))
-            .map(|(device, _)| self.problem.topology().device(*device).reconfiguration_delay)
-            .max();
-        longest.map_or(0, |delay| {
-            u128::from(delay.femtoseconds()) + u128::from(self.problem.cost().synchronisation.femtoseconds())
-        })
+        let changes = self.schedule.steps[step].reconfigure.iter();
+        changes
+            .map(move |(device, after)| (*device, before(*device), after))
+            .filter(|(_, before, after)| *before != Some(*after))
+    }
+
+    /// Time that a change of the device takes, in femtoseconds.
+    fn delay(&self, device: DeviceId) -> u128 {
+        let delay = self.problem.topology().device(device).reconfiguration_delay;
+        u128::from(delay.femtoseconds()) + u128::from(self.problem.cost().synchronisation.femtoseconds())
     }
 
     /// Elements and bytes of a flow's source slots.
@@ -440,7 +479,8 @@ impl<'a> Evaluator<'a> {
             latency: 0,
             reduce_cost: cost.reduce_cost,
             copy_cost: cost.copy_cost,
-            reconfiguration,
+            reconfiguration: if reconfiguration == 0 { Time::zero() } else { femtoseconds(reconfiguration) },
+            hidden: Time::zero(),
         };
         // (bytes, rate) of what one flow alone needs, the longest so far.
         let mut alone = (0_u128, 1_u64);
@@ -601,6 +641,50 @@ impl<'a> Evaluator<'a> {
             .map(|(flows, change)| self.step(&mut load, flows.into_iter(), change))
             .collect()
     }
+}
+
+/// What is left of a change after a step beside which it runs; all of it if there is none.
+pub(crate) fn overlapped(change: Time, beside: Option<&Time>) -> Time {
+    match beside {
+        None => change,
+        Some(run) if change <= *run => Time::zero(),
+        Some(run) => Time::from_seconds(change.seconds() - run.seconds()),
+    }
+}
+
+/// Ports that circuits of these paths use.
+pub(crate) fn ports_of(paths: &Paths, flows: impl Iterator<Item = Path>) -> FxHashSet<(DeviceId, PortId)> {
+    let mut ports = FxHashSet::default();
+    let mut add = |hops: &[Hop]| {
+        for hop in hops {
+            if let Hop::Circuit(device, circuit) = hop {
+                ports.extend([(*device, circuit.from), (*device, circuit.to)]);
+            }
+        }
+    };
+    let mut seen = FxHashSet::default();
+    for path in flows.filter(|path| seen.insert(*path)) {
+        match path.kind() {
+            PathKind::Local => {}
+            PathKind::Route(route) => {
+                paths.get(route).into_iter().flat_map(|route| &route.parts).for_each(|part| add(&part.hops));
+            }
+            PathKind::Multicast(tree) | PathKind::Aggregate(tree) => {
+                paths.get_tree(tree).into_iter().for_each(|tree| add(&tree.hops));
+            }
+        }
+    }
+    ports
+}
+
+/// Ports at which circuits go or come when a device is set anew.
+pub(crate) fn moved_ports<'a>(
+    before: Option<&'a Configuration>,
+    after: &'a Configuration,
+) -> impl Iterator<Item = PortId> + 'a {
+    let old = before.into_iter().flat_map(Configuration::circuits).filter(|&&circuit| !after.contains(circuit));
+    let new = after.circuits().iter().filter(move |&&circuit| before.is_none_or(|before| !before.contains(circuit)));
+    old.chain(new).flat_map(|circuit| [circuit.from, circuit.to])
 }
 
 /// Latency in femtoseconds and hops of a tree's longest way between its root and a leaf.

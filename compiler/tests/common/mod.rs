@@ -210,6 +210,7 @@ pub fn cost() -> CostModel {
         reduce_cost: "1 ps/B".parse().unwrap(),
         copy_cost: PerByte::ZERO,
         synchronisation: Delay::ZERO,
+        overlap_reconfiguration: false,
     }
 }
 

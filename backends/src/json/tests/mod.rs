@@ -249,6 +249,7 @@ fn problem(random: &mut Random) -> Problem {
         },
         copy_cost: PerByte::inverse_of(random.rate()),
         synchronisation: random.delay(),
+        overlap_reconfiguration: random.chance(2),
     };
     Problem::new(ProblemSpec { topology: Arc::new(topology), placement, circuits, groups, cost }).unwrap()
 }

@@ -424,12 +424,13 @@ fn compile(reader: &mut Reader<'_>, table: CompileTable) -> Option<CompileOption
 }
 
 fn cost(table: CostTable) -> Option<CostModel> {
-    let CostTable { startup, reduce_cost, copy_cost, synchronisation, stragglers } = table;
+    let CostTable { startup, reduce_cost, copy_cost, synchronisation, stragglers, overlap_reconfiguration } = table;
     Some(CostModel {
         startup: plain(startup)?,
         reduce_cost: plain(reduce_cost)?,
         copy_cost: plain(copy_cost)?,
         synchronisation: plain(synchronisation)?.plus(plain(stragglers)?),
+        overlap_reconfiguration: plain(overlap_reconfiguration)?,
     })
 }
 

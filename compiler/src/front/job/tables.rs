@@ -469,6 +469,9 @@ table! {
         }
         /// The same, as an allowance for ranks that come late; the two are added.
         stragglers: Delay { default: priced("\"0 s\"", "none assumed"), example: "\"1 us\"" }
+        /// Whether a device may change ports that the step before leaves idle while that step runs. Then only what is left of
+        /// the change after the step is counted.
+        overlap_reconfiguration: bool { default: default("false", "changes stop everything"), example: "true" }
     }
 }
 

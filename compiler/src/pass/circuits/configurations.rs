@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rondo_ir::index::{NodeId, PortId};
+use rondo_ir::index::{DeviceId, NodeId, PortId};
 use rondo_ir::problem::Problem;
 use rondo_ir::topology::{Circuit, Configuration, Device, LegalConfigurations, PortDirection, Topology};
 
@@ -34,7 +34,7 @@ pub fn configurations(problem: &Problem, fabric: &Fabric, demands: &Demands, wid
     let mut distinct: Vec<&[(NodeId, NodeId)]> = Vec::new();
     let mut own = Vec::with_capacity(demands.pairs.len());
     for pairs in &demands.pairs {
-        own.push(joining(topology, &initial, &[pairs]).map(&mut add));
+        own.push(joining(topology, &initial, &[pairs], &BTreeSet::new()).map(&mut add));
         if !distinct.contains(&&pairs[..]) {
             distinct.push(pairs);
         }
@@ -56,18 +56,56 @@ pub fn configurations(problem: &Problem, fabric: &Fabric, demands: &Demands, wid
     if wide {
         for pair in distinct.windows(2) {
             for both in [[pair[0], pair[1]], [pair[1], pair[0]]] {
-                if let Some(configuration) = joining(topology, &initial, &both) {
+                if let Some(configuration) = joining(topology, &initial, &both, &BTreeSet::new()) {
                     add(configuration);
                 }
             }
         }
         for ring in strided(topology, fabric) {
-            if let Some(configuration) = joining(topology, &initial, &[&ring]) {
+            if let Some(configuration) = joining(topology, &initial, &[&ring], &BTreeSet::new()) {
                 add(configuration);
             }
         }
     }
+    if wide && problem.cost().overlap_reconfiguration {
+        // Each step's circuits on ports that the step before leaves idle.
+        let mut held = initial.clone();
+        for (step, pairs) in demands.pairs.iter().enumerate() {
+            let before = step.checked_sub(1).and_then(|before| direct(topology, &held, &demands.pairs[before]));
+            let beside = before.and_then(|busy| joining(topology, &held, &[pairs], &busy));
+            let next = beside.or_else(|| joining(topology, &initial, &[pairs], &BTreeSet::new()));
+            // The first step has none before it; what it needs may be up already.
+            if let Some(next) = next.filter(|_| step != 0 || direct(topology, &held, pairs).is_none()) {
+                add(next.clone());
+                held = next;
+            }
+        }
+    }
     Class { configurations: all, own }
+}
+
+/// Ports of the circuits that join these pairs directly; `None` if some pair has neither a circuit nor a link.
+fn direct(
+    topology: &Topology,
+    held: &[Configuration],
+    pairs: &[(NodeId, NodeId)],
+) -> Option<BTreeSet<(DeviceId, PortId)>> {
+    let mut ports = BTreeSet::new();
+    for &(src, dst) in pairs.iter().filter(|&&pair| !linked(topology, pair)) {
+        let (device, circuit) = (0..).zip(topology.devices()).zip(held).find_map(|((index, device), set)| {
+            let joins = |circuit: &&Circuit| {
+                device.ports[circuit.from.index()].node == src && device.ports[circuit.to.index()].node == dst
+            };
+            Some((DeviceId::new(index), *set.circuits().iter().find(joins)?))
+        })?;
+        ports.extend([(device, circuit.from), (device, circuit.to)]);
+    }
+    Some(ports)
+}
+
+/// Whether a link that is up joins the pair.
+fn linked(topology: &Topology, (src, dst): (NodeId, NodeId)) -> bool {
+    topology.links_from(src).iter().any(|&link| topology.link(link).dst == dst && topology.link(link).up)
 }
 
 /// Rings of stride 4, 8, … along each dimension: the pairs that circuits join.
@@ -103,28 +141,28 @@ fn strided(topology: &Topology, fabric: &Fabric) -> Vec<Vec<(NodeId, NodeId)>> {
     rings
 }
 
-/// Circuits for all pairs that no link that is up joins, group after group, laid over the initial ones: those whose ports
-/// are free stay. `None` if ports do not suffice, or a device cannot be set so.
+/// Circuits for all pairs that no link that is up joins, group after group, laid over others: those whose ports are free
+/// stay. Busy ports keep what they have. `None` if ports do not suffice, or a device cannot be set so.
 fn joining(
     topology: &Topology,
-    initial: &[Configuration],
+    over: &[Configuration],
     groups: &[&[(NodeId, NodeId)]],
+    busy: &BTreeSet<(DeviceId, PortId)>,
 ) -> Option<Vec<Configuration>> {
     let devices = topology.devices();
     let mut set: Vec<Vec<Circuit>> = vec![Vec::new(); devices.len()];
     let mut taken: Vec<[BTreeSet<PortId>; 2]> = vec![Default::default(); devices.len()];
     let side = |direction: PortDirection| usize::from(direction == PortDirection::Rx);
-    let linked = |&(src, dst): &(NodeId, NodeId)| {
-        topology.links_from(src).iter().any(|&link| topology.link(link).dst == dst && topology.link(link).up)
-    };
     for group in groups {
         let mut joined: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
-        for &(src, dst) in group.iter().filter(|pair| !linked(pair)) {
+        for &(src, dst) in group.iter().filter(|&&pair| !linked(topology, pair)) {
             if joined.contains(&(src, dst)) {
                 continue;
             }
             let found = (0..devices.len()).find_map(|at| {
-                let taken = |port: PortId, direction| taken[at][side(direction)].contains(&port);
+                let taken = |port: PortId, direction| {
+                    taken[at][side(direction)].contains(&port) || busy.contains(&(DeviceId::new(at), port))
+                };
                 free_circuit(&devices[at], (src, dst), taken).map(|circuit| (at, circuit))
             });
             let (at, circuit) = found?;
@@ -144,11 +182,11 @@ fn joining(
     let mut configuration = Vec::with_capacity(devices.len());
     for (at, device) in devices.iter().enumerate() {
         if set[at].is_empty() {
-            configuration.push(initial[at].clone());
+            configuration.push(over[at].clone());
             continue;
         }
         let free = |circuit: &&Circuit| !taken[at][0].contains(&circuit.from) && !taken[at][1].contains(&circuit.to);
-        let kept = initial[at].circuits().iter().filter(free).copied();
+        let kept = over[at].circuits().iter().filter(free).copied();
         let made = Configuration::new(set[at].iter().copied().chain(kept).collect());
         device.check(&made).ok()?;
         configuration.push(made);

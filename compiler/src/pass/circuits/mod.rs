@@ -14,7 +14,10 @@
 //! - [`Rule::PerStep`]: each step on the initial circuits or on its own.
 //! - [`Rule::Optimal`]: each step on any of: the initial circuits; any step's own circuits, laid over the initial ones; where
 //!   ports are left, the circuits of two steps that follow each other, in either order of ports; rings of stride 4, 8, … n/2
-//!   along a dimension; the positions of a rotor. A configuration may be kept for any number of steps.
+//!   along a dimension; the positions of a rotor; where changes may overlap steps, from the start on each step's circuits on
+//!   ports that the step before leaves idle. A configuration may be kept for any number of steps.
+//!
+//! Where changes may overlap the step before ([`rondo_ir::cost`]), every rule counts what is left of them.
 //!
 //! Collectives without phases of log₂ n steps have no thresholds; there `Best` and `Paper` are `PerStep`.
 
@@ -27,18 +30,19 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rondo_ir::collective::CollectiveKind;
-use rondo_ir::index::{DeviceId, NodeId, StepId};
+use rondo_ir::index::{DeviceId, NodeId, PortId, StepId};
 use rondo_ir::problem::Problem;
 use rondo_ir::schedule::{Flow, Path, PathKind, Paths, Route, Schedule, Step};
 use rondo_ir::topology::{Configuration, Hop, Topology};
 use rondo_ir::units::Time;
+use rustc_hash::FxHashSet;
 
 use crate::cost;
 use crate::fabric::{Fabric, Router};
 use crate::topology::circuits::{CircuitRouter, free_circuit};
 
 pub use self::configurations::{Class, configurations};
-use self::search::{Costs, Plan};
+use self::search::{Beside, Costs, Plan};
 
 /// How circuits are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -228,9 +232,11 @@ fn router(fabric: &Fabric, class: &[Configuration]) -> CircuitRouter {
     CircuitRouter::new(Arc::clone(&fabric.topology), class, orientation)
 }
 
-/// What each step costs under each configuration of the class, changes apart; `None` where it is not possible.
+/// What each step costs under each configuration of the class, changes apart; `None` where it is not possible. The ports
+/// that it uses then are noted where changes may overlap steps.
 fn prices(problem: &Problem, fabric: &Fabric, schedule: &Schedule, demands: &Demands, class: &Class) -> Costs {
-    let columns: Vec<Vec<Option<Time>>> = class
+    let overlaps = problem.cost().overlap_reconfiguration;
+    let columns: Vec<Vec<Option<Cell>>> = class
         .configurations
         .par_iter()
         .map(|configuration| {
@@ -245,12 +251,38 @@ fn prices(problem: &Problem, fabric: &Fabric, schedule: &Schedule, demands: &Dem
                 }));
             }
             let cost = cost::evaluate(problem, &trial);
-            at.into_iter().map(|at| at.map(|at| cost.steps[at].total())).collect()
+            let cell = |at: usize| {
+                let flows = trial.flows(StepId::new(at)).filter(|_| overlaps);
+                (cost.steps[at].run(), cost::ports_of(&trial.paths, flows.map(|flow| flow.path)))
+            };
+            at.into_iter().map(|at| at.map(cell)).collect()
         })
         .collect();
-    let by_step =
-        (0..demands.steps.len()).map(|step| columns.iter().map(|column| column[step].clone()).collect()).collect();
-    Costs { by_step }
+    let rows = 0..demands.steps.len();
+    let each = |step: usize| columns.iter().map(move |column| column[step].as_ref());
+    Costs {
+        by_step: rows.clone().map(|step| each(step).map(|cell| cell.map(|cell| cell.0.clone())).collect()).collect(),
+        used: rows
+            .filter(|_| overlaps)
+            .map(|step| each(step).map(|cell| cell.map(|cell| cell.1.clone()).unwrap_or_default()).collect())
+            .collect(),
+        beside: if overlaps { beside(problem, schedule, demands) } else { Vec::new() },
+    }
+}
+
+/// A step's time, and the ports that its flows use.
+type Cell = (Time, FxHashSet<(DeviceId, PortId)>);
+
+/// What runs directly before each step of the demands, and at the end, if that is local work.
+fn beside(problem: &Problem, schedule: &Schedule, demands: &Demands) -> Vec<Beside> {
+    let cost = cost::evaluate(problem, schedule);
+    let ends = demands.steps.iter().copied().chain([schedule.steps.len()]);
+    let before = |step: usize| match step.checked_sub(1) {
+        None => Beside::Nothing,
+        Some(before) if demands.steps.binary_search(&before).is_ok() => Beside::Step,
+        Some(before) => Beside::Local(cost.steps[before].run()),
+    };
+    ends.map(before).collect()
 }
 
 /// Gives the schedule circuits by a rule; the result is as the class of the rule allows, and no dearer than any other of it.

@@ -1,15 +1,31 @@
 //! The cheapest sequence of configurations.
 
-use rondo_ir::index::DeviceId;
+use rondo_ir::index::{DeviceId, PortId};
 use rondo_ir::problem::Problem;
-use rondo_ir::topology::{Configuration, LegalConfigurations, Topology};
+use rondo_ir::topology::{Configuration, Device, LegalConfigurations, Topology};
 use rondo_ir::units::Time;
+use rustc_hash::FxHashSet;
 
 use super::Class;
+use crate::cost;
 
 /// Per step and configuration: the step's time without changes.
 pub struct Costs {
     pub by_step: Vec<Vec<Option<Time>>>,
+    /// The ports that it uses; empty unless changes may overlap steps.
+    pub used: Vec<Vec<FxHashSet<(DeviceId, PortId)>>>,
+    /// What runs directly before each step, and before the end; empty unless changes may overlap it.
+    pub beside: Vec<Beside>,
+}
+
+/// What runs directly before a change.
+pub enum Beside {
+    /// Nothing: the schedule begins.
+    Nothing,
+    /// The step before.
+    Step,
+    /// A step of local work, so long.
+    Local(Time),
 }
 
 impl Costs {
@@ -68,7 +84,11 @@ pub fn rounds(
 
 /// Dynamic programming over steps and configurations.
 pub struct Search<'a> {
+    topology: &'a Topology,
+    class: &'a Class,
     costs: &'a Costs,
+    /// Time of a change of each device.
+    delays: Vec<Time>,
     /// From configuration → to configuration: time and number of changes; `None` if that cannot be.
     moves: Vec<Vec<Option<(Time, usize)>>>,
     change: Time,
@@ -76,23 +96,55 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(problem: &Problem, class: &Class, costs: &'a Costs, restore: bool) -> Self {
-        let topology = problem.topology();
+    pub fn new(problem: &'a Problem, class: &'a Class, costs: &'a Costs, restore: bool) -> Self {
+        let topology: &Topology = problem.topology();
         let synchronisation = problem.cost().synchronisation.time();
-        let delay = |device: DeviceId| topology.device(device).reconfiguration_delay.time();
+        let delay = |device: &Device| device.reconfiguration_delay.time() + synchronisation.clone();
+        let delays: Vec<Time> = topology.devices().iter().map(delay).collect();
+        let longest = |round: &Vec<(DeviceId, Configuration)>| {
+            round.iter().map(|(device, _)| delays[device.index()].clone()).max().unwrap_or_else(Time::zero)
+        };
         let price = |from: &Vec<Configuration>, to: &Vec<Configuration>| {
             let rounds = rounds(topology, from, to)?;
-            let time = rounds.iter().map(|round| {
-                let longest = round.iter().map(|(device, _)| delay(*device)).max().unwrap_or_else(Time::zero);
-                longest + synchronisation.clone()
-            });
-            Some((time.sum(), rounds.len()))
+            Some((rounds.iter().map(longest).sum(), rounds.len()))
         };
         let all = &class.configurations;
         let moves = all.iter().map(|from| all.iter().map(|to| price(from, to)).collect()).collect();
-        let slowest = topology.devices().iter().map(|device| device.reconfiguration_delay.time()).max();
-        let change = slowest.unwrap_or_else(Time::zero) + synchronisation;
-        Self { costs, moves, change, restore }
+        let change = delays.iter().max().cloned().unwrap_or(synchronisation);
+        Self { topology, class, costs, delays, moves, change, restore }
+    }
+
+    /// Time and number of the changes between two configurations before a step (or the end), where the step before had the
+    /// first one.
+    fn change(&self, step: usize, from: usize, to: usize) -> Option<(Time, usize)> {
+        let known = self.moves[from][to].clone()?;
+        let run = match self.costs.beside.get(step) {
+            _ if known.1 == 0 => return Some(known),
+            None | Some(Beside::Nothing) => return Some(known),
+            Some(Beside::Local(time)) => time,
+            Some(Beside::Step) => self.costs.by_step[step - 1][from].as_ref()?,
+        };
+        let [before, after] = [from, to].map(|at| &self.class.configurations[at]);
+        let rounds = rounds(self.topology, before, after)?;
+        let mut time = Time::zero();
+        for (number, round) in rounds.iter().enumerate() {
+            let charges = round.iter().map(|(device, set)| {
+                let own = self.delays[device.index()].clone();
+                // Only the first change directly follows the step.
+                let busy = match self.costs.beside[step] {
+                    _ if 0 < number => return own,
+                    Beside::Step => {
+                        let used = &self.costs.used[step - 1][from];
+                        cost::moved_ports(Some(&before[device.index()]), set)
+                            .any(|port| used.contains(&(*device, port)))
+                    }
+                    _ => false,
+                };
+                cost::overlapped(own, (!busy).then_some(run))
+            });
+            time = time + charges.max().unwrap_or_else(Time::zero);
+        }
+        Some((time, rounds.len()))
     }
 
     /// What a change costs in which every device takes part.
@@ -114,16 +166,15 @@ impl<'a> Search<'a> {
         let mut labels: Vec<Option<Label>> = vec![None; count];
         labels[0] = Some((Time::zero(), 0));
         let mut back: Vec<Vec<usize>> = Vec::with_capacity(allowed.len());
-        for (row, allowed) in self.costs.by_step.iter().zip(allowed) {
+        for (number, (row, allowed)) in self.costs.by_step.iter().zip(allowed).enumerate() {
             let mut next: Vec<Option<Label>> = vec![None; count];
             let mut from = vec![0; count];
             for &to in allowed {
                 let Some(step) = &row[to] else { continue };
                 for (at, label) in labels.iter().enumerate() {
-                    let (Some((time, changes)), Some((change, rounds))) = (label, &self.moves[at][to]) else {
-                        continue;
-                    };
-                    let reached = (time.clone() + change.clone() + step.clone(), changes + rounds);
+                    let Some((time, changes)) = label else { continue };
+                    let Some((change, rounds)) = self.change(number, at, to) else { continue };
+                    let reached = (time.clone() + change + step.clone(), changes + rounds);
                     if next[to].as_ref().is_none_or(|known| reached < *known) {
                         next[to] = Some(reached);
                         from[to] = at;
@@ -138,7 +189,7 @@ impl<'a> Search<'a> {
             if !self.restore {
                 return Some(((time, changes), at));
             }
-            let (change, rounds) = self.moves[at][0].clone()?;
+            let (change, rounds) = self.change(allowed.len(), at, 0)?;
             Some(((time + change, changes + rounds), at))
         });
         let ((time, changes), mut at) = ends.min()?;

@@ -38,6 +38,20 @@ fn ring(nodes: u32, hop: u64, delay: u64) -> Fabric {
 }
 
 fn problem(fabric: &Fabric, kind: CollectiveKind, bytes: u64, startup: u64) -> Arc<Problem> {
+    problem_with(
+        fabric,
+        kind,
+        bytes,
+        CostModel { startup: Delay::from_nanoseconds(startup), reduce_cost: PerByte::ZERO, ..CostModel::FREE },
+    )
+}
+
+/// Changes may overlap; local copies cost, so that they too can be overlapped.
+fn overlapping() -> CostModel {
+    CostModel { overlap_reconfiguration: true, copy_cost: PerByte::from_femtoseconds(40_000), ..CostModel::FREE }
+}
+
+fn problem_with(fabric: &Fabric, kind: CollectiveKind, bytes: u64, cost: CostModel) -> Arc<Problem> {
     let placement: Vec<_> = fabric.topology.compute_nodes().collect();
     let n = u32::try_from(placement.len()).unwrap();
     let in_place = kind == CollectiveKind::AllReduce;
@@ -51,7 +65,6 @@ fn problem(fabric: &Fabric, kind: CollectiveKind, bytes: u64, startup: u64) -> A
         input_writable: false,
     })
     .unwrap();
-    let cost = CostModel { startup: Delay::from_nanoseconds(startup), reduce_cost: PerByte::ZERO, ..CostModel::FREE };
     let ranks = (0..n).map(RankId::from).collect();
     let topology = Arc::clone(&fabric.topology);
     let circuits = fabric.circuits.clone();
@@ -254,6 +267,15 @@ fn wider_classes_are_never_dearer() {
 /// Every sequence of configurations of the class, each built and priced by the verifier.
 #[test]
 fn no_sequence_of_the_class_beats_the_optimal_one() {
+    no_sequence_beats(CostModel::FREE);
+}
+
+#[test]
+fn no_sequence_of_the_class_beats_the_optimal_one_where_changes_overlap() {
+    no_sequence_beats(overlapping());
+}
+
+fn no_sequence_beats(cost: CostModel) {
     for (kind, n, design, algorithm) in [
         (CollectiveKind::AllReduce, 4, Design::Fixed, "halving-doubling"),
         (CollectiveKind::ReduceScatter, 8, Design::Fixed, "halving-doubling"),
@@ -264,7 +286,7 @@ fn no_sequence_of_the_class_beats_the_optimal_one() {
     ] {
         for (delay, bytes) in [(0, 1 << 20), (300, 1 << 10), (1_000, 1 << 16), (3_000, 1 << 17), (90_000, 1 << 10)] {
             let fabric = optical(&spec(Rings::Ring { nodes: n }, design, 1000, delay)).unwrap();
-            let problem = problem(&fabric, kind.clone(), bytes, 0);
+            let problem = problem_with(&fabric, kind.clone(), bytes, cost);
             let reaching = reaching(&fabric);
             let circuits = CircuitOptions { rule: Rule::Off, restore: false };
             let base =
@@ -308,6 +330,50 @@ fn no_sequence_of_the_class_beats_the_optimal_one() {
     }
 }
 
+/// Two switched ports an endpoint: while a step runs on one, the other is set for the next. What a change takes beyond the step
+/// is all that is paid.
+#[test]
+fn changes_of_idle_ports_hide_behind_steps() {
+    let (n, hop, bytes) = (16, 100, 1 << 20);
+    // Steps of a reduce_scatter take 100 ns and 1 MiB / 2^(i+1) at 100 GB/s: 5243, 2621, 1311, 655 ns and 100 each.
+    for (delay, paid) in [(0, 0), (700, 0), (1_400, 0), (1_500, 1_500 - 1_410_u32)] {
+        let spec = spec(Rings::Ring { nodes: n }, Design::AllPorts, hop, delay);
+        let fabric = optical(&spec).unwrap();
+        let cost = CostModel { overlap_reconfiguration: true, ..CostModel::FREE };
+        let apart = problem(&fabric, CollectiveKind::ReduceScatter, bytes, 0);
+        let beside = problem_with(&fabric, CollectiveKind::ReduceScatter, bytes, cost);
+        let at =
+            |problem| time(problem, &build_with(problem, &fabric, "halving-doubling", Rule::Optimal, false).unwrap());
+        let steps: u64 = (1..=4).map(|i| hop * 1_000_000 + (bytes >> i) * 10_000).sum();
+        let found = at(&beside);
+        assert!(found <= at(&apart));
+        // Copies to the output are free here, so the ring serves step 0 and everything later is prepared.
+        let least = Time::from_femtoseconds(u128::from(steps) + u128::from(paid) * 1_000_000);
+        assert!(found <= least.clone() + Time::from_femtoseconds(1_000_000), "{delay}: {found} {least}");
+        assert!(Time::from_femtoseconds(u128::from(steps)) <= found);
+    }
+}
+
+#[test]
+fn overlap_is_never_dearer_and_wider_classes_stay_cheaper() {
+    for row in rows("b_cost_grid_rd", 16, 41) {
+        let (n, hop, startup, delay, bytes) = case(&row);
+        for design in [Design::Fixed, Design::AllPorts] {
+            let fabric = optical(&spec(Rings::Ring { nodes: n }, design, hop, delay)).unwrap();
+            let free = CostModel { startup: Delay::from_nanoseconds(startup), ..CostModel::FREE };
+            let costs = [free, CostModel { overlap_reconfiguration: true, ..free }];
+            let rules = [Rule::Optimal, Rule::PerStep, Rule::Best, Rule::Off];
+            let all = costs.map(|cost| {
+                let problem = problem_with(&fabric, CollectiveKind::AllReduce, bytes, cost);
+                rules
+                    .map(|rule| time(&problem, &build_with(&problem, &fabric, "halving-doubling", rule, true).unwrap()))
+            });
+            assert!(all[1].is_sorted(), "{row}");
+            assert!(all[0].iter().zip(&all[1]).all(|(apart, beside)| beside <= apart), "{row}");
+        }
+    }
+}
+
 #[test]
 fn every_algorithm_that_is_built_on_circuits_is_right() {
     for (rings, design, split) in [
@@ -330,12 +396,13 @@ fn every_algorithm_that_is_built_on_circuits_is_right() {
             CollectiveKind::Broadcast { root: 1 },
             CollectiveKind::Reduce { root: 2 },
         ] {
-            let problem = problem(&fabric, kind.clone(), 1 << 16, 100);
+            let apart = problem(&fabric, kind.clone(), 1 << 16, 100);
+            let beside = problem_with(&fabric, kind.clone(), 1 << 16, overlapping());
             let mut built = 0;
             for info in build::algorithms().iter().filter(|info| info.serves(&kind)) {
-                for rule in [Rule::Optimal, Rule::PerStep] {
-                    if let Ok(schedule) = build_with(&problem, &fabric, info.name, rule, true) {
-                        time(&problem, &schedule);
+                for (problem, rule) in [(&apart, Rule::Optimal), (&apart, Rule::PerStep), (&beside, Rule::Optimal)] {
+                    if let Ok(schedule) = build_with(problem, &fabric, info.name, rule, true) {
+                        time(problem, &schedule);
                         assert_eq!(schedule.leaves_circuits, problem.circuits());
                         built += 1;
                     }
