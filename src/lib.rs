@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod recognise;
 pub mod reproduce;
 pub mod size_set;
+pub mod sweep;
 pub mod thresholds;
 
 pub use rondo_backends as backends;

@@ -39,7 +39,7 @@ fn compiled() -> (tempfile::TempDir, String, String) {
 
 #[test]
 fn every_command_has_help_that_names_its_options() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["compile"],
         &["verify"],
@@ -50,6 +50,7 @@ fn every_command_has_help_that_names_its_options() {
         &["topology", "show"],
         &["topology", "import"],
         &["reproduce"],
+        &["sweep"],
         &["explain"],
         &["completions"],
     ];

@@ -311,6 +311,16 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
         expect("topology-show", &["topology", "show", "-"], &job, 0);
     }
 
+    // sweep
+    let sweep = ["sweep", "--nodes", "8", "--size", "1 kB,1 GB", "--reconfiguration", "100 ns,15 ms"];
+    for collective in ["reduce_scatter", "all_gather", "all_reduce"] {
+        let more = ["--algorithm", "swing,halving-doubling", "--collective", collective, "-o", &name("sweep")];
+        expect("sweep", &[&sweep[..], &more].concat(), "", 0);
+    }
+
+    let many = ["--size", "1 kB..1 GB/20", "--startup", "0 s..1 us/4", "--hop-delay", "1 us,2 us"];
+    expect("sweep", &[&sweep[..3], &many, &sweep[5..], &["-o", &name("points")]].concat(), "", 0);
+
     // reproduce
     expect("reproduce-all", &["reproduce"], "", 0);
     expect("reproduce", &["reproduce", "shortcut-claims"], "", 0);

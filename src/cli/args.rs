@@ -121,6 +121,18 @@ Examples:
     #[command(subcommand)]
     Topology(TopologyCommand),
 
+    /// Thresholds and times over grids of parameters, as CSV and charts
+    ///
+    /// Closed forms of the Shortcut paper for a ring with circuits: every combination of the values given. A value list is
+    /// `8,32,128`, a range with so many values `1 kB..1 GB/13`, at equal ratios (from 0 on: at equal distances); a range of
+    /// nodes has all powers of two.
+    #[command(after_help = "\
+Examples:
+  rondo sweep --hop-delay '100 ns..2 us/6' --reconfiguration '100 ns..10 us/6' --size '32 kB'
+  rondo sweep --size '1 kB..1 GB/25' --reconfiguration '1 us,10 us' --algorithm swing --lines -o charts
+  rondo sweep --nodes 8..128 --size '1 kB..1 GB/20' --reconfiguration '100 ns..15 ms/20' -o charts")]
+    Sweep(SweepArguments),
+
     /// Print what a paper states beside what the model gives
     ///
     /// Each number is labelled: reproduced, reproduced only if a hop takes twice as long as its label says, or not
@@ -161,6 +173,7 @@ impl Command {
             Self::Thresholds(_) => "thresholds",
             Self::Ocs(_) => "ocs",
             Self::Topology(_) => "topology",
+            Self::Sweep(_) => "sweep",
             Self::Reproduce(_) => "reproduce",
             Self::Explain { .. } => "explain",
             Self::Completions { .. } => "completions",
@@ -377,6 +390,58 @@ pub struct CostArguments {
     /// Print at most this many steps of the breakdown; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub steps: usize,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// Endpoints of the ring (n), powers of two
+    #[arg(long, value_name = "VALUES", default_value = "32")]
+    pub nodes: String,
+
+    /// Sizes of the whole vector (m)
+    #[arg(long, value_name = "VALUES", default_value = "1 MB")]
+    pub size: String,
+
+    /// Start-ups of a step
+    #[arg(long, value_name = "VALUES", default_value = "0 s")]
+    pub startup: String,
+
+    /// Delays of a hop
+    #[arg(long, value_name = "VALUES", default_value = "2 us")]
+    pub hop_delay: String,
+
+    /// Times of a change of circuits, synchronisation included
+    #[arg(long, value_name = "VALUES", default_value = "4 us")]
+    pub reconfiguration: String,
+
+    /// Rate of a link, each direction
+    #[arg(long, value_name = "RATE", default_value = "800 Gbps")]
+    pub bandwidth: String,
+
+    /// Algorithms: halving-doubling, swing, or both
+    #[arg(long, value_name = "NAMES", default_value = "halving-doubling")]
+    pub algorithm: String,
+
+    /// Collective: reduce_scatter, all_gather or all_reduce
+    #[arg(long, value_name = "NAME", default_value = "reduce_scatter")]
+    pub collective: String,
+
+    /// Also write the points (sweep.csv) and charts (SVG) into this folder, which is made if it is not there
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+
+    /// Parameter along the lower side of the charts [default: the last one with several values, but `size` for curves]
+    #[arg(long, value_name = "PARAMETER", requires = "output", help_heading = "Charts")]
+    pub x: Option<String>,
+
+    /// Parameter along the left side of heat maps, or that tells curves apart [default: another one with several values]
+    #[arg(long, value_name = "PARAMETER", requires = "output", help_heading = "Charts")]
+    pub y: Option<String>,
+
+    /// Draw curves instead of heat maps
+    #[arg(long, requires = "output", help_heading = "Charts")]
+    pub lines: bool,
 }
 
 /// Arguments of `reproduce`.

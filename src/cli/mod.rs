@@ -160,6 +160,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Ocs(command) => commands::ocs::run(&session, command),
         Command::Thresholds(arguments) => commands::thresholds::run(&session, arguments),
         Command::Topology(command) => commands::topology::run(&session, command),
+        Command::Sweep(arguments) => commands::sweep::run(&session, arguments),
         Command::Reproduce(arguments) => commands::reproduce::run(&session, arguments),
         Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
         Command::Completions { shell } => commands::completions::run(*shell),
@@ -306,6 +307,13 @@ const CODES: &[CodeEntry] = &[
         title: "no range of sizes where changes of circuits overlap",
         explanation: "A set of plans switches where the straight lines of two prices meet. With `overlap_reconfiguration` only what a \
                       change takes beyond the step before is paid, which bends the lines. Compile for single sizes instead.",
+    },
+    CodeEntry {
+        code: "X028",
+        title: "a sweep that is too large",
+        explanation: "`rondo sweep` computes every combination of the values given, at most two million, and draws at most 64 charts: one \
+                      (or a pair of heat maps an algorithm) for each combination of the parameters that are not along the chart's sides. Give fewer values, or \
+                      leave -o out.",
     },
     CodeEntry {
         code: "X027",

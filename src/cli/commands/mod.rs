@@ -9,6 +9,7 @@ pub mod export;
 pub mod ocs;
 pub mod reproduce;
 mod set_folder;
+pub mod sweep;
 pub mod thresholds;
 pub mod topology;
 pub mod verify;
