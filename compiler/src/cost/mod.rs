@@ -1,9 +1,9 @@
 //! The compiler's evaluator of the step-synchronous model: exact, written from [`rondo_ir::cost`].
 
 pub mod calibrate;
-pub mod closed;
 pub mod shortcut;
 pub mod sweep;
+pub mod topology;
 
 use num_bigint::{BigInt, BigUint};
 use num_rational::{BigRational, Ratio};
