@@ -179,7 +179,7 @@ const UNDECIDED: &str =
     if cfg!(feature = "smt") { "threshold-proof.answer = \"unknown\"" } else { "threshold-proof.answer = \"proved\"" };
 
 /// What no command line of this test leads to, and why.
-const OUT_OF_REACH: [(&str, &str); 11] = [
+const OUT_OF_REACH: [(&str, &str); 12] = [
     ("calibrate.hop_delay_fitted = true", "one algorithm is measured, whose hops and start-ups are in one proportion"),
     ("explain.messages", "nothing can go wrong while a code is explained"),
     ("ocs-plan.messages", "only jobs that name a file have warnings, and circuits are in no file"),
@@ -188,6 +188,7 @@ const OUT_OF_REACH: [(&str, &str); 11] = [
     ("threshold-proof.answer = \"refuted\"", "a rule that is not best would be a fault of Rondo"),
     (UNDECIDED, "the solver decides these questions, and without it nothing is proved"),
     ("reproduce-all.messages", "nothing can go wrong while items are listed"),
+    ("reproduce-sheet.messages", "nothing can go wrong that does not end it"),
     ("reproduce.messages", "nothing can go wrong that does not end it"),
     ("place.column = null", "a file would have to vanish while it is judged"),
     ("place.line = null", "a file would have to vanish while it is judged"),
@@ -310,6 +311,9 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
         let job = format!("[topology]\npreset = \"{preset}\"\nhosts = 2\n");
         expect("topology-show", &["topology", "show", "-"], &job, 0);
     }
+
+    expect("reproduce-sheet", &["reproduce", "topology-table8"], "", 0);
+    expect("reproduce-sheet", &["reproduce", "topology-fig2", "-o", &name("sheets")], "", 0);
 
     // sweep
     let sweep = ["sweep", "--nodes", "8", "--size", "1 kB,1 GB", "--reconfiguration", "100 ns,15 ms"];

@@ -228,3 +228,48 @@ fn an_unknown_item_names_the_nearest() {
     assert!(run.stderr.contains("the nearest one is shortcut-fig"), "{}", run.stderr);
     rondo(&["reproduce", "-o", "somewhere"]).expect(2);
 }
+
+/// Table 8 of the topology paper, cell by cell: printed and literal values, and which of them agree.
+#[test]
+fn table_8_says_which_cells_agree() {
+    let golden: Value =
+        serde_json::from_str(&std::fs::read_to_string(path("tests/golden/a_case_studies.json")).unwrap()).unwrap();
+    let report = report("topology-table8");
+    let (rows, statements) = (report["rows"].as_array().unwrap(), report["statements"].as_array().unwrap());
+    let cells = golden["cells"].as_array().unwrap();
+    assert_eq!(rows.len(), cells.len());
+    for ((row, cell), statement) in rows.iter().zip(cells).zip(statements) {
+        let texts = [0, 1, 2].map(|at: usize| &row[at]["text"]);
+        assert_eq!(texts, [&cell["model"], &cell["topology"], &cell["collective"]]);
+        same(&row[3]["number"], &cell["paper_s"], "printed");
+        let close = |found: &Value, expected: &Value| match (found.as_f64(), expected.as_f64()) {
+            (Some(found), Some(expected)) => assert!((found / expected - 1.0).abs() < 1e-11, "{cell}"),
+            (found, expected) => assert_eq!(found, expected, "{cell}"),
+        };
+        close(&row[4]["number"], &cell["literal_s"]);
+        let agrees = cell["literal_agrees"].as_bool().unwrap_or(false);
+        assert_eq!(statement["verdict"], if agrees { "reproduced" } else { "differs" }, "{cell}");
+    }
+}
+
+/// Every sheet of the topology paper, as it is written: the numbers behind are held against golden ones in `compiler`.
+#[test]
+fn sheets_of_the_topology_paper_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let list: Value = serde_json::from_str(&rondo(&["reproduce", "--output-format", "json"]).expect(0).stdout).unwrap();
+    let names = list["items"].as_array().unwrap().iter().map(|item| item["item"].as_str().unwrap());
+    let names: Vec<&str> = names.filter(|name| name.starts_with("topology-")).collect();
+    assert_eq!(names.len(), 16);
+    for name in names {
+        let into = folder.path().display().to_string();
+        let run = rondo(&["reproduce", name, "-o", &into]).expect(0);
+        for line in run.stdout.lines().filter(|line| !line.starts_with("wrote ")) {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+        let csv = std::fs::read_to_string(folder.path().join(format!("{name}.csv"))).unwrap();
+        insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(name, csv);
+        });
+    }
+    rondo(&["reproduce", "topology-fig3"]).expect(2).says("schematics").says("topology-fig2");
+}

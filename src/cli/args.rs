@@ -136,12 +136,13 @@ Examples:
     /// Print what a paper states beside what the model gives
     ///
     /// Each number is labelled: reproduced, reproduced only if a hop takes twice as long as its label says, or not
-    /// reproduced, and why. Without an item, the items are listed.
+    /// reproduced, and why. Items are tables, figures and claims of two papers. Without an item, the items are listed.
     #[command(after_help = "\
 Examples:
   rondo reproduce
   rondo reproduce shortcut-claims
-  rondo reproduce shortcut-fig6 -o figures")]
+  rondo reproduce shortcut-fig6 -o figures
+  rondo reproduce topology-table8")]
     Reproduce(ReproduceArguments),
 
     /// Explain a code from a message
@@ -447,7 +448,7 @@ pub struct SweepArguments {
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 pub struct ReproduceArguments {
-    /// What to reproduce: shortcut-fig3, shortcut-fig4, shortcut-fig5, shortcut-fig6, shortcut-claims
+    /// What to reproduce, such as shortcut-fig6 or topology-table8; without it, all items are listed
     #[arg(value_name = "ITEM")]
     pub item: Option<String>,
 

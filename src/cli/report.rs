@@ -304,24 +304,37 @@ pub fn steps(out: &mut String, problem: &Problem, cost: &Cost, most: usize) {
 /// A table with columns as wide as they need to be. If that is too wide, the widest one is cut into lines.
 pub fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]]) {
     let head = head.map(str::to_owned);
-    rows_of(out, 0, std::iter::once(&head).chain(rows));
+    rows_of(out, 0, std::iter::once(&head[..]).chain(rows.iter().map(|row| &row[..])));
+}
+
+/// A table with so many columns as the head has.
+pub fn columns(out: &mut String, head: &[String], rows: &[Vec<String>]) {
+    rows_of(out, 0, std::iter::once(head).chain(rows.iter().map(|row| &row[..])));
 }
 
 /// Rows without a head, indented.
-fn rows_of<'a, const N: usize>(out: &mut String, indent: usize, rows: impl Iterator<Item = &'a [String; N]> + Clone) {
+fn rows_of<'a>(out: &mut String, indent: usize, rows: impl Iterator<Item = &'a [String]> + Clone) {
     const GAP: usize = 2;
-    let mut widths = [0; N];
+    let count = rows.clone().map(<[String]>::len).max().unwrap_or(0);
+    let mut widths = vec![0; count];
     for row in rows.clone() {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.lines().map(|line| line.chars().count()).max().unwrap_or(0).max(*width);
         }
     }
-    let total = indent + widths.iter().sum::<usize>() + GAP * N.saturating_sub(1);
-    if let Some(widest) = widths.iter_mut().max().filter(|_| WIDTH < total) {
-        *widest = widest.saturating_sub(total - WIDTH).max(WIDTH / 4);
+    let total = |widths: &[usize]| indent + widths.iter().sum::<usize>() + GAP * count.saturating_sub(1);
+    let all = total(&widths);
+    if let Some(widest) = widths.iter_mut().max().filter(|_| WIDTH < all) {
+        *widest = widest.saturating_sub(all - WIDTH).max(WIDTH / 4);
     }
-    let rows: Vec<[Vec<String>; N]> =
-        rows.map(|row| std::array::from_fn(|column| wrapped(&row[column], widths[column]))).collect();
+    // Where one column is not enough, the widest ones in turn.
+    while WIDTH < total(&widths)
+        && let Some(widest) = widths.iter_mut().max().filter(|widest| WIDTH / 10 < **widest)
+    {
+        *widest -= 1;
+    }
+    let rows: Vec<Vec<Vec<String>>> =
+        rows.map(|row| row.iter().zip(&widths).map(|(cell, &width)| wrapped(cell, width)).collect()).collect();
     for (column, width) in widths.iter_mut().enumerate() {
         let lines = rows.iter().flat_map(|row| &row[column]).map(|line| line.chars().count());
         *width = lines.max().unwrap_or(0);
@@ -330,7 +343,7 @@ fn rows_of<'a, const N: usize>(out: &mut String, indent: usize, rows: impl Itera
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             let mut text = " ".repeat(indent);
-            for (cell, width) in cells.iter().zip(widths) {
+            for (cell, &width) in cells.iter().zip(&widths) {
                 let cell = cell.get(line).map_or("", String::as_str);
                 let _ = write!(text, "{cell:width$}{:GAP$}", "");
             }
@@ -425,7 +438,7 @@ pub fn checks(out: &mut String, checks: &[Check]) {
             [check.name.to_owned(), answer(check.answer).to_owned(), format!("{}{opinion}", check.detail)]
         })
         .collect();
-    rows_of(out, 2, rows.iter());
+    rows_of(out, 2, rows.iter().map(|row| &row[..]));
 }
 
 /// What was written and how it was checked.

@@ -1,4 +1,4 @@
-//! The numbers of the Shortcut paper beside what the model gives.
+//! The numbers of the two papers beside what their models give: the Shortcut paper here, the other one in [`topology`].
 //!
 //! The paper's evaluation is simulated packet by packet; here its own cost model (Eq. 1–6) is computed. Four of its headline
 //! speedups are met only if the delay of a hop is twice the label of its axis, so everything is computed in both readings.
@@ -9,6 +9,7 @@
 mod claims;
 mod figures;
 mod statistics;
+pub mod topology;
 
 use rondo_compiler::cost::shortcut::{Pairing, Phases};
 use rondo_compiler::cost::sweep::{Costs, Rule, Setting};

@@ -11,22 +11,28 @@ use serde_json::{Value, json};
 use crate::cli::args::ReproduceArguments;
 use crate::cli::commands::write_folder;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, report};
+use crate::reproduce::topology::{self, Entry, Sheet};
 use crate::reproduce::{Claim, Item, Point, Reading, Reproduction, Verdict, Worst, reproduce};
 
 /// Reproduces an item, or lists all.
 pub fn run(session: &Session, arguments: &ReproduceArguments) -> CommandResult {
     let Some(name) = &arguments.item else { return list(session) };
+    if let Some(item) = topology::Item::ALL.into_iter().find(|item| item.name() == name) {
+        return sheet(session, arguments, &topology::reproduce(item));
+    }
     let Some(item) = Item::ALL.into_iter().find(|item| item.name() == name) else {
         let mut finding = Diagnostic::error("X005", format!("there is no item `{name}` to reproduce"));
-        let nearest = Item::ALL.into_iter().max_by(|a, b| {
-            strsim::jaro_winkler(a.name(), name)
-                .total_cmp(&strsim::jaro_winkler(b.name(), name))
-                .then(b.name().cmp(a.name()))
-        });
+        let names: Vec<&str> = items().map(|(name, _)| name).collect();
+        let nearest = names
+            .iter()
+            .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)).then(b.cmp(a)));
         if let Some(nearest) = nearest {
-            finding = finding.help(format!("the nearest one is {}", nearest.name()));
+            finding = finding.help(format!("the nearest one is {nearest}"));
         }
-        return Err(vec![finding.help(format!("allowed: {}", Item::ALL.map(Item::name).join(", ")))]);
+        if name.starts_with("topology-fig") {
+            finding = finding.note("figures that the text gives no values of, and schematics, cannot be compared");
+        }
+        return Err(vec![finding.help(format!("allowed: {}", names.join(", ")))]);
     };
     let reproduction = reproduce(item);
     let written = match &arguments.output {
@@ -52,15 +58,115 @@ pub fn run(session: &Session, arguments: &ReproduceArguments) -> CommandResult {
     Ok(Status::Done)
 }
 
+/// Names and titles of all items.
+fn items() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let shortcut = Item::ALL.into_iter().map(|item| (item.name(), item.title()));
+    shortcut.chain(topology::Item::ALL.into_iter().map(|item| (item.name(), item.title())))
+}
+
+/// Prints a table or figure of the topology paper.
+fn sheet(session: &Session, arguments: &ReproduceArguments, sheet: &Sheet) -> CommandResult {
+    let name = sheet.item.name();
+    let written = match &arguments.output {
+        Some(folder) => {
+            let mut files = vec![(format!("{name}.csv"), sheet_csv(sheet))];
+            for (end, chart) in &sheet.charts {
+                let svg = chart.svg().map_err(|error| vec![undrawn(&format!("{name}-{end}"), &error)])?;
+                files.push((format!("{name}-{end}.svg"), svg));
+            }
+            write_folder(folder, &files)?
+        }
+        None => Vec::new(),
+    };
+    if session.format == OutputFormat::Text {
+        let mut out = String::new();
+        report::line(&mut out, "item", &format!("{name}: {}", sheet.item.title()));
+        report::line(&mut out, "settings", &sheet.settings);
+        for stated in &sheet.statements {
+            let _ = writeln!(out, "\n{}: {}", stated.place, stated.verdict.name());
+            report::indented(&mut out, 2, &format!("paper: {}", stated.stated));
+            report::indented(&mut out, 2, &format!("model: {}", stated.ours));
+            if !stated.reason.is_empty() {
+                report::indented(&mut out, 2, &stated.reason);
+            }
+        }
+        // Few columns side by side; the CSV has all.
+        let shown: Vec<usize> = (0..sheet.columns.len()).collect();
+        for part in shown.chunks(6) {
+            let keys = usize::from(!part.contains(&0)) * 2;
+            let part: Vec<usize> = (0..keys.min(part[0])).chain(part.iter().copied()).collect();
+            out.push('\n');
+            let cell = |entry: &Entry| match entry {
+                Entry::Number(value, quantity) => quantity.text(*value),
+                Entry::Text(text) if text.is_empty() => "-".to_owned(),
+                Entry::Text(text) => text.clone(),
+                Entry::Nothing => "-".to_owned(),
+            };
+            let heading = |column: &String| {
+                let words = column.strip_suffix("_s").or(column.strip_suffix("_bytes")).unwrap_or(column);
+                let kinds = ["all_reduce", "all_gather", "all_to_all"];
+                let kept =
+                    kinds.iter().fold(words.to_owned(), |text, kind| text.replace(kind, &kind.replace('_', "-")));
+                kinds.iter().fold(kept.replace('_', " "), |text, kind| text.replace(&kind.replace('_', "-"), kind))
+            };
+            let head: Vec<String> = part.iter().map(|&at| heading(&sheet.columns[at])).collect();
+            let rows: Vec<Vec<String>> =
+                sheet.rows.iter().map(|row| part.iter().map(|&at| cell(&row[at])).collect()).collect();
+            report::columns(&mut out, &head, &rows);
+        }
+        for (file, bytes) in &written {
+            let _ = writeln!(out, "wrote {file} ({bytes} bytes)");
+        }
+        session.print(&out)?;
+    } else {
+        let value = |entry: &Entry| match entry {
+            Entry::Number(value, _) => json!({ "number": twelve_digits(*value), "text": null }),
+            Entry::Text(text) => json!({ "number": null, "text": text }),
+            Entry::Nothing => json!({ "number": null, "text": null }),
+        };
+        let statements = sheet.statements.iter().map(|stated| {
+            json!({
+                "place": stated.place, "stated": stated.stated, "ours": stated.ours,
+                "verdict": stated.verdict.name(), "reason": stated.reason,
+            })
+        });
+        session.print_json(json!({
+            "command": "reproduce", "item": name, "title": sheet.item.title(), "settings": sheet.settings,
+            "statements": statements.collect::<Vec<_>>(), "columns": sheet.columns,
+            "rows": sheet.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>()).collect::<Vec<_>>(),
+            "files": written.iter().map(|(name, bytes)| json!({ "file": name, "bytes": bytes })).collect::<Vec<_>>(),
+        }))?;
+    }
+    Ok(Status::Done)
+}
+
+/// The value to twelve digits: what lies beyond depends on the machine's logarithms.
+fn twelve_digits(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
+}
+
+fn sheet_csv(sheet: &Sheet) -> String {
+    let mut out = format!("{}\n", sheet.columns.join(","));
+    for row in &sheet.rows {
+        let cells = row.iter().map(|entry| match entry {
+            Entry::Number(value, _) => twelve_digits(*value).to_string(),
+            Entry::Text(text) if text.contains([',', '"']) => format!("\"{}\"", text.replace('"', "\"\"")),
+            Entry::Text(text) => text.clone(),
+            Entry::Nothing => String::new(),
+        });
+        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join(","));
+    }
+    out
+}
+
 fn list(session: &Session) -> CommandResult {
     if session.format == OutputFormat::Text {
-        let rows: Vec<_> = Item::ALL.iter().map(|item| [item.name().to_owned(), item.title().to_owned()]).collect();
+        let rows: Vec<_> = items().map(|(name, title)| [name.to_owned(), title.to_owned()]).collect();
         let mut out = String::new();
         report::table(&mut out, ["item", "what it shows"], &rows);
         session.print(&out)?;
     } else {
-        let items: Vec<_> =
-            Item::ALL.iter().map(|item| json!({ "item": item.name(), "title": item.title() })).collect();
+        let items: Vec<_> = items().map(|(name, title)| json!({ "item": name, "title": title })).collect();
         session.print_json(json!({ "command": "reproduce", "items": items }))?;
     }
     Ok(Status::Done)
