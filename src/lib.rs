@@ -10,6 +10,7 @@
 
 pub mod chart;
 pub mod cli;
+pub mod compare;
 pub mod export;
 pub mod judge;
 mod judge_mscclpp;
@@ -20,6 +21,7 @@ pub mod reproduce;
 pub mod size_set;
 pub mod sweep;
 pub mod thresholds;
+pub mod training;
 
 pub use rondo_backends as backends;
 pub use rondo_compiler as compiler;

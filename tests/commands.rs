@@ -39,7 +39,7 @@ fn compiled() -> (tempfile::TempDir, String, String) {
 
 #[test]
 fn every_command_has_help_that_names_its_options() {
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 15] = [
         &[],
         &["compile"],
         &["verify"],
@@ -51,6 +51,8 @@ fn every_command_has_help_that_names_its_options() {
         &["topology", "import"],
         &["reproduce"],
         &["sweep"],
+        &["compare"],
+        &["training"],
         &["explain"],
         &["completions"],
     ];

@@ -179,7 +179,7 @@ const UNDECIDED: &str =
     if cfg!(feature = "smt") { "threshold-proof.answer = \"unknown\"" } else { "threshold-proof.answer = \"proved\"" };
 
 /// What no command line of this test leads to, and why.
-const OUT_OF_REACH: [(&str, &str); 12] = [
+const OUT_OF_REACH: [(&str, &str); 14] = [
     ("calibrate.hop_delay_fitted = true", "one algorithm is measured, whose hops and start-ups are in one proportion"),
     ("explain.messages", "nothing can go wrong while a code is explained"),
     ("ocs-plan.messages", "only jobs that name a file have warnings, and circuits are in no file"),
@@ -188,6 +188,8 @@ const OUT_OF_REACH: [(&str, &str); 12] = [
     ("threshold-proof.answer = \"refuted\"", "a rule that is not best would be a fault of Rondo"),
     (UNDECIDED, "the solver decides these questions, and without it nothing is proved"),
     ("reproduce-all.messages", "nothing can go wrong while items are listed"),
+    ("compare.messages", "warnings are those of jobs that name a file, which `compile` shows"),
+    ("training.messages", "warnings are those of jobs that name a file, which `compile` shows"),
     ("reproduce-sheet.messages", "nothing can go wrong that does not end it"),
     ("reproduce.messages", "nothing can go wrong that does not end it"),
     ("place.column = null", "a file would have to vanish while it is judged"),
@@ -314,6 +316,28 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
 
     expect("reproduce-sheet", &["reproduce", "topology-table8"], "", 0);
     expect("reproduce-sheet", &["reproduce", "topology-fig2", "-o", &name("sheets")], "", 0);
+
+    // compare, training
+    let designs = ["clos", "torus", "hybrid"].map(|name| path(&format!("examples/clos-or-torus/{name}.toml")));
+    let designs = designs.each_ref().map(|design| design.to_str().unwrap());
+    for price in ["linear", "quadratic"] {
+        expect("compare", &["compare", designs[0], designs[1], designs[2], "--price", price], "", 0);
+    }
+    let prices = write("prices.csv", "4,100\n8,900\n");
+    expect("compare", &["compare", designs[0], "--price", &prices, "-o", &name("compared")], "", 0);
+    let full = write(
+        "full.toml",
+        "[topology]\nkind = \"clos\"\ntiers = 3\nradix = 4\nbandwidth = \"1 GB/s\"\nlatency = \"1 us\"\n\n[collective]\n\
+         kind = \"reduce_scatter\"\nbuffer_size = \"64 KiB\"\n",
+    );
+    expect("compare", &["compare", &full], "", 0);
+    write("small.toml", "[topology]\nkind = \"torus\"\nsides = [2, 4, 4]\nbandwidth = \"1 GB/s\"\n");
+    let training = write(
+        "training.toml",
+        "[model]\nname = \"m\"\nsequence = 64\nhidden = 64\nlayers = 4\nmicro_batch = 1\nparameters = 100000\n\n\
+         [parallelism]\ntensor = 2\npipeline = 2\ndata = 4\nexpert = 2\n\n[[network]]\nname = \"t\"\nfile = \"small.toml\"\n",
+    );
+    expect("training", &["training", &training], "", 0);
 
     // sweep
     let sweep = ["sweep", "--nodes", "8", "--size", "1 kB,1 GB", "--reconfiguration", "100 ns,15 ms"];

@@ -121,6 +121,26 @@ Examples:
     #[command(subcommand)]
     Topology(TopologyCommand),
 
+    /// Rank designs for one collective: time, bound, price, and where the winner changes
+    ///
+    /// Each job is a design: its cheapest schedule is compiled and verified, and stands beside the lower bound, the topology
+    /// paper's formula where it has one, and the price of its switches. Sizes at which the winner changes are exact.
+    #[command(after_help = "\
+Examples:
+  rondo compare examples/clos64/job.toml examples/clos-or-torus/torus.toml
+  rondo compare examples/clos-or-torus/*.toml --price quadratic
+  rondo compare examples/clos-or-torus/*.toml --sizes '1 KiB..4 GiB' -o comparison")]
+    Compare(CompareArguments),
+
+    /// What the communication of a training step takes on several networks
+    ///
+    /// The job file describes a model, its parallel layout and candidate networks. Message sizes are derived from it; each
+    /// collective is compiled and verified on each network.
+    #[command(after_help = "\
+Example:
+  rondo training examples/training/deepseek.toml")]
+    Training(TrainingArguments),
+
     /// Thresholds and times over grids of parameters, as CSV and charts
     ///
     /// Closed forms of the Shortcut paper for a ring with circuits: every combination of the values given. A value list is
@@ -174,6 +194,8 @@ impl Command {
             Self::Thresholds(_) => "thresholds",
             Self::Ocs(_) => "ocs",
             Self::Topology(_) => "topology",
+            Self::Compare(_) => "compare",
+            Self::Training(_) => "training",
             Self::Sweep(_) => "sweep",
             Self::Reproduce(_) => "reproduce",
             Self::Explain { .. } => "explain",
@@ -391,6 +413,34 @@ pub struct CostArguments {
     /// Print at most this many steps of the breakdown; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub steps: usize,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// Job files (TOML) with the same collective
+    #[arg(value_name = "JOB", required = true)]
+    pub jobs: Vec<PathBuf>,
+
+    /// Sizes over which the winner is looked for [default: the first job's range, or 1 KB..1 GB]
+    #[arg(long, value_name = "LOW..HIGH")]
+    pub sizes: Option<String>,
+
+    /// What a switch costs by its ports: linear, quadratic, sqrt, log2, log2_1p, or a file with lines PORTS,PRICE
+    #[arg(long, value_name = "FUNCTION", default_value = "linear")]
+    pub price: String,
+
+    /// Also write times over sizes as CSV and as a chart (SVG) into this folder, which is made if it is not there
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `training`.
+#[derive(Debug, Args)]
+pub struct TrainingArguments {
+    /// Training job (TOML)
+    #[arg(value_name = "JOB")]
+    pub job: PathBuf,
 }
 
 /// Arguments of `sweep`.

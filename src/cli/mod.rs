@@ -160,6 +160,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Ocs(command) => commands::ocs::run(&session, command),
         Command::Thresholds(arguments) => commands::thresholds::run(&session, arguments),
         Command::Topology(command) => commands::topology::run(&session, command),
+        Command::Compare(arguments) => commands::compare::run(&session, arguments),
+        Command::Training(arguments) => commands::training::run(&session, arguments),
         Command::Sweep(arguments) => commands::sweep::run(&session, arguments),
         Command::Reproduce(arguments) => commands::reproduce::run(&session, arguments),
         Command::Explain { code } => commands::explain::run(&session, code.as_deref()),
@@ -314,6 +316,19 @@ const CODES: &[CodeEntry] = &[
         explanation: "`rondo sweep` computes every combination of the values given, at most two million, and draws at most 64 charts: one \
                       (or a pair of heat maps an algorithm) for each combination of the parameters that are not along the chart's sides. Give fewer values, or \
                       leave -o out.",
+    },
+    CodeEntry {
+        code: "X029",
+        title: "jobs that cannot be compared",
+        explanation: "`rondo compare` ranks designs for one collective: all jobs have the same kind, buffer size, element type and operator. Numbers of \
+                      ranks may differ.",
+    },
+    CodeEntry {
+        code: "X030",
+        title: "a training job that cannot be priced",
+        explanation: "A training job has [model] (sequence, hidden, layers, micro_batch, parameters), [parallelism] (tensor, pipeline, data, expert), \
+                      [step] (how often each collective runs, computing time, overlap) and at least one [[network]] with a name and the file \
+                      of its topology. The product of the degrees may not exceed the network's nodes. docs/training.md has an example.",
     },
     CodeEntry {
         code: "X027",

@@ -1,5 +1,6 @@
 //! One module a command, and what they share.
 
+pub mod compare;
 pub mod compile;
 pub mod compile_set;
 pub mod completions;
@@ -12,6 +13,7 @@ mod set_folder;
 pub mod sweep;
 pub mod thresholds;
 pub mod topology;
+pub mod training;
 pub mod verify;
 
 use std::path::{Path, PathBuf};

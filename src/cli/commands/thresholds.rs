@@ -76,7 +76,7 @@ pub fn run(session: &Session, arguments: &ThresholdsArguments) -> CommandResult 
 }
 
 /// `low..high`, or one value.
-fn range<T: std::str::FromStr + PartialOrd + Copy>(option: &str, text: &str) -> Result<(T, T), Vec<Diagnostic>>
+pub fn range<T: std::str::FromStr + PartialOrd + Copy>(option: &str, text: &str) -> Result<(T, T), Vec<Diagnostic>>
 where
     T::Err: std::fmt::Display,
 {
