@@ -9,6 +9,8 @@ use num_rational::BigRational;
 use num_traits::{Signed, ToPrimitive};
 use rondo_compiler::auto::{self, Algorithm, Watch};
 use rondo_compiler::build::BuildContext;
+use rondo_compiler::cost::Cost;
+use rondo_compiler::cost::scale::{self, Network, Scaled};
 use rondo_compiler::cost::topology::hybrid::Hybrid;
 use rondo_compiler::cost::topology::price::PriceFunction;
 use rondo_compiler::cost::topology::shapes::Sides;
@@ -17,7 +19,7 @@ use rondo_compiler::fabric::{Fabric, Shape};
 use rondo_compiler::front::job::build_problem_for;
 use rondo_compiler::sizes::{Line, Piece, lower_envelope};
 use rondo_compiler::topology::clos::ClosPlan;
-use rondo_compiler::topology::spec::{ClosSpec, ScaleUpKind, TopologyKind};
+use rondo_compiler::topology::spec::{ClosSpec, ScaleUpKind, TopologyKind, TopologySpec};
 use rondo_ir::collective::{Collective, CollectiveKind};
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::problem::Problem;
@@ -36,8 +38,16 @@ pub struct Design {
     pub topology: String,
     /// The problem at the size that is compared.
     pub problem: Arc<Problem>,
-    /// The cheapest schedule there, verified, with its price and bound.
-    pub compiled: Compiled,
+    /// The cheapest algorithm there.
+    pub algorithm: String,
+    /// What its time consists of.
+    pub terms: Terms,
+    /// Its schedule, verified, with price and bound; `None` where the design is too large to build one and prices are those that
+    /// the schedule would have.
+    pub compiled: Option<Compiled>,
+    /// Its time for twice as many ranks over its time, both by the cheapest algorithm that has a price there; tori double their
+    /// shortest side. `None` where that is not known.
+    pub twice_the_ranks: Option<f64>,
     /// Switches by their ports; a rank that forwards is one.
     pub switches: BTreeMap<u64, u64>,
     /// Two-way cables.
@@ -47,6 +57,52 @@ pub struct Design {
     /// All candidates with their exact prices over sizes.
     lines: Vec<(&'static str, Line)>,
 }
+
+/// A time by its causes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Terms {
+    pub startup: Time,
+    pub latency: Time,
+    pub bandwidth: Time,
+    pub reduce: Time,
+    pub copy: Time,
+    pub reconfiguration: Time,
+}
+
+impl Terms {
+    fn of(cost: &Cost) -> Self {
+        Self {
+            startup: cost.startup(),
+            latency: cost.latency(),
+            bandwidth: cost.bandwidth(),
+            reduce: cost.reduce(),
+            copy: cost.copy(),
+            reconfiguration: cost.reconfiguration(),
+        }
+    }
+
+    fn of_scaled(scaled: &Scaled) -> Self {
+        Self {
+            startup: scaled.startup.clone(),
+            latency: scaled.latency.clone(),
+            bandwidth: scaled.bandwidth.clone(),
+            reduce: scaled.reduce.clone(),
+            copy: Time::zero(),
+            reconfiguration: Time::zero(),
+        }
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub fn total(&self) -> Time {
+        let Self { startup, latency, bandwidth, reduce, copy, reconfiguration } = self;
+        [startup, latency, bandwidth, reduce, copy, reconfiguration].into_iter().cloned().sum()
+    }
+}
+
+/// Ranks above which regular designs are priced without building schedules.
+pub const MOST_BUILT: u64 = 1024;
 
 /// A closed form of the topology paper.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +169,63 @@ impl Design {
             return Err(Failure::Input(vec![Diagnostic::error("X026", message).help(help)]));
         }
         let request = Request::of(job);
+        let (switches, cables) = bill(&job.topology.kind, &loaded.fabric);
+        let collective = problem.groups().first().map(rondo_ir::problem::Group::collective);
+        let printed =
+            collective.and_then(|collective| printed(&problem, &loaded.fabric, collective, &job.topology.kind));
+        let file = job.file.clone();
+        let topology = loaded.fabric.topology.name().to_owned();
+        let scaled = |network: &Network, size: Bytes| {
+            let kind = match collective?.kind() {
+                CollectiveKind::AllReduce => scale::Collective::AllReduce,
+                CollectiveKind::AllGather => scale::Collective::AllGather,
+                CollectiveKind::ReduceScatter => scale::Collective::ReduceScatter,
+                CollectiveKind::AllToAll { matrix: None } => scale::Collective::AllToAll,
+                _ => return None,
+            };
+            let mut prices = network.prices(kind, size, problem.cost());
+            prices.sort_by_key(Scaled::total);
+            (!prices.is_empty()).then_some(prices)
+        };
+        let network = network(&job.topology.kind, 1).filter(|network| {
+            // Nothing but what the kind makes.
+            let TopologySpec { extra, failures, nodes, .. } = TopologySpec::new(job.topology.kind.clone());
+            let bare = (&extra, &failures, &nodes);
+            let own = (&job.topology.extra, &job.topology.failures, &job.topology.nodes);
+            bare == own && network.ranks() == problem.rank_count() as u64
+        });
+        let twice_the_ranks = network.as_ref().and_then(|own| {
+            let twice = scaled(&self::network(&job.topology.kind, 2)?, size)?;
+            twice[0].total().ratio_to(&scaled(own, size)?[0].total())?.to_f64()
+        });
+        let auto = request.algorithm == "auto" && problem.topology().devices().is_empty();
+        if auto
+            && let Some(network) = network.filter(|network| MOST_BUILT < network.ranks())
+            && let Some(prices) = scaled(&network, size)
+        {
+            let lines = prices.iter().map(|price| {
+                let fixed = price.startup.seconds() + price.latency.seconds();
+                let bytes = BigRational::from_integer(BigInt::from(size.0.max(1)));
+                let per_byte = (price.bandwidth.seconds() + price.reduce.seconds()) / bytes;
+                (price.algorithm, Line { fixed, per_byte })
+            });
+            let lines = lines.collect();
+            let (algorithm, terms) = (prices[0].algorithm.to_owned(), Terms::of_scaled(&prices[0]));
+            let compiled = None;
+            return Ok(Self {
+                file,
+                topology,
+                problem,
+                algorithm,
+                terms,
+                compiled,
+                twice_the_ranks,
+                switches,
+                cables,
+                printed,
+                lines,
+            });
+        }
         let proof = Proof { smt: false, ..Proof::of(job) };
         let compiled = compile_watched(&problem, &loaded.fabric, &request, &proof, watch)?;
         let largest = Arc::new(build_problem_for(job, &loaded.fabric, high).map_err(Failure::Input)?);
@@ -124,15 +237,14 @@ impl Design {
             .iter()
             .map(|variant| Ok((variant.name, price_line(job, loaded, &largest, &variant.schedule)?)))
             .collect();
-        let (switches, cables) = bill(&loaded.job.topology.kind, &loaded.fabric);
-        let collective = problem.groups().first().map(rondo_ir::problem::Group::collective);
-        let printed =
-            collective.and_then(|collective| printed(&problem, &loaded.fabric, collective, &loaded.job.topology.kind));
         Ok(Self {
-            file: job.file.clone(),
-            topology: loaded.fabric.topology.name().to_owned(),
+            file,
+            topology,
             problem,
-            compiled,
+            algorithm: compiled.plan.value().algorithm.clone(),
+            terms: Terms::of(&compiled.cost),
+            compiled: Some(compiled),
+            twice_the_ranks,
             switches,
             cables,
             printed,
@@ -142,8 +254,14 @@ impl Design {
 
     /// The time at the size that is compared.
     #[must_use]
-    pub fn time(&self) -> &Time {
-        &self.compiled.cost.total
+    pub fn time(&self) -> Time {
+        self.terms.total()
+    }
+
+    /// No schedule is faster, step by step; `None` where none was built.
+    #[must_use]
+    pub fn bound(&self) -> Option<&Time> {
+        self.compiled.as_ref().map(|compiled| &compiled.bound.synchronous)
     }
 
     /// The time at a size, by the cheapest candidate.
@@ -164,7 +282,7 @@ impl Design {
     /// no bandwidth is enough.
     #[must_use]
     pub fn bandwidth_for(&self, goal: &Time) -> Option<f64> {
-        let bandwidth = self.compiled.cost.bandwidth();
+        let bandwidth = &self.terms.bandwidth;
         let rest = self.time().seconds() - bandwidth.seconds();
         let left = goal.seconds() - rest;
         (left.is_positive()).then(|| (bandwidth.seconds() / left).to_f64()).flatten()
@@ -189,7 +307,7 @@ pub fn compare(mut designs: Vec<Design>, sizes: (Bytes, Bytes)) -> Result<Compar
     let Some((_, _, dtype, _)) = first else {
         return Err(Diagnostic::error("X029", "there is nothing to compare").help("name two jobs or more"));
     };
-    designs.sort_by(|a, b| a.time().cmp(b.time()));
+    designs.sort_by_key(Design::time);
     let lines: Vec<(usize, &'static str, Line)> = (0..)
         .zip(&designs)
         .flat_map(|(design, of)| of.lines.iter().map(move |(name, line)| (design, *name, line.clone())))
@@ -206,6 +324,23 @@ pub fn compare(mut designs: Vec<Design>, sizes: (Bytes, Bytes)) -> Result<Compar
         }
     }
     Ok(Comparison { designs, segments })
+}
+
+/// A regular network, with so many times the ranks; `None` if it is not regular, or has no room for more.
+fn network(kind: &TopologyKind, times: u32) -> Option<Network> {
+    match kind {
+        TopologyKind::Torus { sides, link } => {
+            let mut sides: Vec<u64> = sides.iter().map(|&side| side.into()).collect();
+            *sides.iter_mut().min()? *= u64::from(times);
+            Some(Network::Torus { sides, link: *link })
+        }
+        TopologyKind::Clos(spec) if times == 1 => Network::clos(spec),
+        TopologyKind::Clos(spec) => {
+            let nodes = u32::try_from(Network::clos(spec)?.ranks()).ok()?.checked_mul(times)?;
+            Network::clos(&ClosSpec { nodes: Some(nodes), ..spec.clone() })
+        }
+        _ => None,
+    }
 }
 
 /// Switches by the ports that they have, used or not, and cables.
@@ -308,11 +443,12 @@ fn printed(problem: &Problem, fabric: &Fabric, collective: &Collective, kind: &T
 /// grows if that parameter grows by one per cent; the size's is the sum of bandwidth, reduction and copies.
 #[must_use]
 pub fn shares(design: &Design) -> [f64; 6] {
-    let cost = &design.compiled.cost;
-    let all = cost.total.seconds();
-    let share = |part: Time| {
+    let Terms { startup, latency, bandwidth, reduce, copy, reconfiguration } = &design.terms;
+    let all = design.time();
+    let all = all.seconds();
+    let share = |part: &Time| {
         let zero = BigRational::from_integer(BigInt::from(0));
         if *all == zero { 0.0 } else { (part.seconds() / all).to_f64().unwrap_or(0.0) }
     };
-    [cost.startup(), cost.latency(), cost.bandwidth(), cost.reduce(), cost.copy(), cost.reconfiguration()].map(share)
+    [startup, latency, bandwidth, reduce, copy, reconfiguration].map(share)
 }

@@ -142,3 +142,25 @@ fn wrong_training_jobs_say_what_to_type() {
     }
     rondo(&["training", "examples/training/none.toml"]).expect(2);
 }
+
+const LARGE: &str = "[topology]\nkind = \"clos\"\ntiers = 3\nradix = 128\nnodes = 100352\nbundled = true\nbandwidth = \"400 Gbps\"\n\
+                     latency = \"1 us\"\n\n[collective]\nkind = \"all_to_all\"\nbuffer_size = \"100352 KB\"\n";
+
+/// A hundred thousand ranks: priced without a schedule, and refused where one would have to be built.
+#[test]
+fn very_many_ranks_are_priced_and_not_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("large.toml");
+    std::fs::write(&job, LARGE).unwrap();
+    let found = report(&["compare", job.to_str().unwrap()]);
+    let design = &found["designs"][0];
+    // 6 us and (n−1) blocks of 1 kB at 50 GB/s.
+    let expected = 6e-6 + 100_351.0 * 1e3 / 50e9;
+    assert!((design["time"]["seconds"].as_f64().unwrap() / expected - 1.0).abs() < 1e-12, "{design}");
+    assert!(design["price"].is_null());
+    for algorithm in ["auto", "direct", "relay"] {
+        let run = rondo_with(&["compile", "-", "--algorithm", algorithm], LARGE.as_bytes()).expect(2);
+        run.says("P025").says("rondo compare");
+    }
+    rondo_with(&["compile", "-"], LARGE.replace("all_to_all", "all_gather").as_bytes()).expect(2).says("P025");
+}

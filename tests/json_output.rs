@@ -331,6 +331,12 @@ fn every_key_is_on_the_page_and_every_key_of_the_page_is_met() {
          kind = \"reduce_scatter\"\nbuffer_size = \"64 KiB\"\n",
     );
     expect("compare", &["compare", &full], "", 0);
+    let large = write(
+        "large.toml",
+        "[topology]\nkind = \"torus\"\nsides = [16, 16, 8]\nbandwidth = \"1 GB/s\"\n\n[collective]\n\
+         kind = \"all_gather\"\nbuffer_size = \"64 KiB\"\n",
+    );
+    expect("compare", &["compare", &large], "", 0);
     write("small.toml", "[topology]\nkind = \"torus\"\nsides = [2, 4, 4]\nbandwidth = \"1 GB/s\"\n");
     let training = write(
         "training.toml",

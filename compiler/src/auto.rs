@@ -104,6 +104,9 @@ impl Default for Limits {
     }
 }
 
+/// What no schedule may exceed, named or not: about 6 GB of flows, and 4 GB of hops.
+const MOST: Limits = Limits { flows: 1 << 27, hops: 1 << 28 };
+
 /// Flows of a pipelined candidate above which no larger pipelining factor is tried.
 const PIPELINE_FLOW_LIMIT: u64 = 1 << 18;
 
@@ -138,14 +141,15 @@ pub fn select_within(
     let infos = infos(cx, request)?;
     watch.begin("building candidates", infos.len());
     let named = matches!(request, Algorithm::Named(_));
-    let cx = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
+    let limits = if named { MOST } else { limits };
+    let cx = BuildContext { hop_limit: Some(limits.hops), ..*cx };
     // Only the best schedule so far is kept: large ones would fill the memory. Which one that is depends on no order.
     let best: Mutex<Option<(Key, Candidate)>> = Mutex::new(None);
     let tried: Vec<Result<Key, BuildError>> = infos
         .par_iter()
         .enumerate()
         .map(|(index, &info)| {
-            let candidate = candidate(info, &cx, chunks, (!named).then_some(limits.flows));
+            let candidate = candidate(info, &cx, chunks, limits.flows);
             watch.done();
             let candidate = candidate?;
             let key = candidate.key(index);
@@ -166,7 +170,7 @@ pub fn select_within(
     }
     if let Some(at) = smallest(&refused).filter(|_| built.is_empty()) {
         let (index, _) = refused.remove(at);
-        match candidate(infos[index], &BuildContext { hop_limit: None, ..cx }, chunks, None) {
+        match candidate(infos[index], &BuildContext { hop_limit: Some(MOST.hops), ..cx }, chunks, MOST.flows) {
             Ok(candidate) => {
                 let key = candidate.key(index);
                 built.push(key.clone());
@@ -261,12 +265,12 @@ pub fn variants(
     let infos = infos(cx, request)?;
     watch.begin("building candidates", infos.len());
     let named = matches!(request, Algorithm::Named(_));
-    let limits = Limits::default();
-    let limited = BuildContext { hop_limit: if named { None } else { Some(limits.hops) }, ..*cx };
+    let limits = if named { MOST } else { Limits::default() };
+    let limited = BuildContext { hop_limit: Some(limits.hops), ..*cx };
     let built: Vec<Result<Vec<Variant>, BuildError>> = infos
         .par_iter()
         .map(|&info| {
-            let variants = variants_of(info, &limited, chunks, (!named).then_some(limits.flows));
+            let variants = variants_of(info, &limited, chunks, limits.flows);
             watch.done();
             variants
         })
@@ -281,7 +285,7 @@ pub fn variants(
     }
     if let Some(at) = smallest(&refused).filter(|_| variants.is_empty()) {
         let (index, _) = refused.remove(at);
-        match variants_of(infos[index], &BuildContext { hop_limit: None, ..*cx }, chunks, None) {
+        match variants_of(infos[index], &BuildContext { hop_limit: Some(MOST.hops), ..*cx }, chunks, MOST.flows) {
             Ok(list) => variants.extend(list),
             Err(error) => refused.insert(at, (index, error)),
         }
@@ -299,14 +303,14 @@ fn variants_of(
     info: &'static AlgorithmInfo,
     cx: &BuildContext,
     chunks: Option<u32>,
-    limit: Option<u64>,
+    limit: u64,
 ) -> Result<Vec<Variant>, BuildError> {
     let at = |chunks: u32| -> Result<Variant, BuildError> {
         Ok(Variant { name: info.name, chunks, schedule: build::build_info(info, &cx.with_chunks(chunks))? })
     };
     let first = chunks.unwrap_or(1);
     let given = build::flow_estimate(info, &cx.with_chunks(first))?;
-    if let Some(limit) = limit.filter(|&limit| limit < given) {
+    if limit < given {
         return Err(BuildError::TooManyFlows { given, limit });
     }
     let mut variants = vec![at(first)?];
@@ -344,9 +348,12 @@ fn no_candidate(
 ) -> BuildError {
     let disconnected = refused.iter().position(|(_, error)| matches!(error, BuildError::Disconnected { .. }));
     let groups = refused.iter().position(|(_, error)| matches!(error, BuildError::Groups { .. }));
+    let large = refused
+        .iter()
+        .position(|(_, error)| matches!(error, BuildError::TooManyFlows { .. } | BuildError::TooManyHops { .. }));
     let collective = cx.problem.groups().first().map_or("custom", |group| group.collective().kind().name());
     let reasons = refused.iter().map(|(index, error)| (infos[*index].name, error.reason())).collect();
-    let single = if named { Some(0) } else { groups.or(disconnected) };
+    let single = if named { Some(0) } else { groups.or(disconnected).or(large) };
     match single.and_then(|index| refused.into_iter().nth(index)) {
         Some((_, error)) => error,
         None => BuildError::NoCandidate { collective, reasons },
@@ -406,7 +413,7 @@ fn candidate(
     info: &'static AlgorithmInfo,
     cx: &BuildContext,
     chunks: Option<u32>,
-    limit: Option<u64>,
+    limit: u64,
 ) -> Result<Candidate, BuildError> {
     let at = |chunks: u32| -> Result<Candidate, BuildError> {
         let cx = cx.with_chunks(chunks);
@@ -416,7 +423,7 @@ fn candidate(
     };
     let first = chunks.unwrap_or(1);
     let given = build::flow_estimate(info, &cx.with_chunks(first))?;
-    if let Some(limit) = limit.filter(|&limit| limit < given) {
+    if limit < given {
         return Err(BuildError::TooManyFlows { given, limit });
     }
     let mut best = at(first)?;

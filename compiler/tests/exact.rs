@@ -495,3 +495,55 @@ fn sums_in_a_switch() {
         is(&cost.bandwidth(), &beta(bytes), "bandwidth");
     }
 }
+
+/// Prices without building are those of the schedules.
+#[test]
+fn large_networks_are_priced_as_their_schedules_would_be() {
+    use rondo_compiler::cost::scale;
+    let startup = Delay::from_nanoseconds(700);
+    let cost = CostModel { startup, reduce_cost: PerByte::from_femtoseconds(1000), ..CostModel::FREE };
+    let slow = LinkRates { bandwidth: "20 GB/s".parse().unwrap(), latency: Delay::from_nanoseconds(300) };
+    let mut networks: Vec<(Fabric, scale::Network)> = Vec::new();
+    for spec in [
+        ClosSpec { bundled: true, ..clos_spec(4) },
+        ClosSpec { bundled: true, ..clos_spec(8) },
+        ClosSpec { bundled: true, uplink: slow, ..clos_spec(8) },
+        ClosSpec { bundled: true, oversubscription: Ratio::from(3), ..clos_spec(8) },
+        ClosSpec { bundled: true, tiers: 2, nodes: Some(24), ..clos_spec(8) },
+        ClosSpec { bundled: true, tiers: 2, nodes: Some(16), ..clos_spec(8) },
+        ClosSpec { tiers: 1, ..clos_spec(12) },
+        ClosSpec { bundled: true, nodes: Some(100), ..clos_spec(8) },
+        ClosSpec { bundled: true, nodes: Some(23), ..clos_spec(8) },
+        ClosSpec { bundled: true, tiers: 2, nodes: Some(7), ..clos_spec(8) },
+    ] {
+        networks.push((clos::clos(&spec).unwrap(), scale::Network::clos(&spec).unwrap()));
+    }
+    for sides in [&[8_u32][..], &[5], &[4, 4], &[3, 5], &[2, 6], &[4, 1, 3], &[2, 3, 4], &[3, 3, 3], &[2, 2, 2, 3]] {
+        let network = scale::Network::Torus { sides: sides.iter().map(|&side| side.into()).collect(), link: LINK() };
+        networks.push((torus::torus(sides, LINK()).unwrap(), network));
+    }
+    let mut compared = std::collections::BTreeMap::new();
+    for (fabric, network) in networks {
+        let n = u32::try_from(network.ranks()).unwrap();
+        // Divides into whole elements however it is cut.
+        let size = u64::from(n) * 4 * 720_720;
+        for (collective, kind) in [
+            (scale::Collective::AllReduce, CollectiveKind::AllReduce),
+            (scale::Collective::AllGather, CollectiveKind::AllGather),
+            (scale::Collective::ReduceScatter, CollectiveKind::ReduceScatter),
+            (scale::Collective::AllToAll, ALL_TO_ALL),
+        ] {
+            for scaled in network.prices(collective, Bytes(size), &cost) {
+                let what = format!("{} {collective:?} on {}", scaled.algorithm, fabric.topology.name());
+                let built = price(&fabric, kind.clone(), n, size, startup, scaled.algorithm);
+                is(&scaled.startup, built.startup().seconds(), &what);
+                is(&scaled.latency, built.latency().seconds(), &what);
+                is(&scaled.bandwidth, built.bandwidth().seconds(), &what);
+                is(&scaled.reduce, built.reduce().seconds(), &what);
+                is(&scaled.total(), built.total.seconds(), &what);
+                *compared.entry(scaled.algorithm).or_insert(0) += 1;
+            }
+        }
+    }
+    assert_eq!(compared.len(), 8, "{compared:?}");
+}

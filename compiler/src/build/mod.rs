@@ -152,7 +152,7 @@ pub enum BuildError {
         dst: String,
     },
     /// A schedule that would be too large to try.
-    #[error("about {given} flows; candidates with more than {limit} are not built unless named")]
+    #[error("about {given} flows, more than {limit}")]
     TooManyFlows {
         /// Estimate.
         given: u64,
@@ -160,7 +160,7 @@ pub enum BuildError {
         limit: u64,
     },
     /// Routes that would be too long to try.
-    #[error("about {given} hops in all routes; candidates with more than {limit} are not built unless named")]
+    #[error("about {given} hops in all routes, more than {limit}")]
     TooManyHops {
         /// Estimate.
         given: u64,
@@ -230,9 +230,10 @@ impl BuildError {
                 };
                 base.help(format!("known: auto, {}", names.join(", ")))
             }
-            Self::DoesNotFit { .. } | Self::TooManyFlows { .. } | Self::TooManyHops { .. } => {
-                base.help("write algorithm = \"auto\" to try all that fit")
-            }
+            Self::DoesNotFit { .. } => base.help("write algorithm = \"auto\" to try all that fit"),
+            Self::TooManyFlows { .. } | Self::TooManyHops { .. } => base
+                .note("that many would not fit into memory")
+                .help("take fewer ranks; `rondo compare` prices large regular networks without building schedules"),
             Self::NoRoute { .. } => base
                 .note("accelerators do not forward traffic for others unless the topology says so")
                 .help("write algorithm = \"auto\"; `relay` passes data on through other ranks"),
@@ -278,7 +279,8 @@ pub(crate) const CODES: &[CodeEntry] = &[
         code: "P025",
         title: "schedule too large to try",
         explanation: "While choosing, candidates whose flows, or whose routes' hops, would exceed a limit are passed over to keep compilation \
-                      fast. Name the algorithm in the job to build it anyway.",
+                      fast; name the algorithm in the job to build one anyway. Above 2^27 flows or 2^28 hops none is built, since memory \
+                      would not suffice: `rondo compare` prices large Clos networks and tori without building.",
     },
     CodeEntry {
         code: "P026",
@@ -562,7 +564,7 @@ const ALGORITHMS: &[AlgorithmInfo] = &[
         needs: "connected ranks",
         source: "folklore",
         pipelined: true,
-        flows: trees::flows,
+        flows: trees::breadth_first_flows,
         build: trees::breadth_first,
     },
     AlgorithmInfo {

@@ -192,7 +192,8 @@ pub(crate) fn flows(site: &Site) -> u64 {
     };
     match site.kind() {
         CollectiveKind::AllReduce => 2 * n * n,
-        CollectiveKind::AllToAll { .. } => n * hops(),
+        // Each pair takes a hop or more: above that many, nobody needs to know how many more.
+        CollectiveKind::AllToAll { .. } if n < 1 << 14 => n * hops(),
         _ => n * n,
     }
 }

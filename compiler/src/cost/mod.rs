@@ -1,6 +1,7 @@
 //! The compiler's evaluator of the step-synchronous model: exact, written from [`rondo_ir::cost`].
 
 pub mod calibrate;
+pub mod scale;
 pub mod shortcut;
 pub mod sweep;
 pub mod topology;

@@ -17,7 +17,7 @@ use crate::cli::commands::reproduce::undrawn;
 use crate::cli::commands::thresholds::range;
 use crate::cli::progress::Progress;
 use crate::cli::{CommandResult, OutputFormat, Session, Status, io, report};
-use crate::compare::{Comparison, Design, compare, shares};
+use crate::compare::{Comparison, Design, MOST_BUILT, compare, shares};
 
 /// Ranks designs.
 pub fn run(session: &Session, arguments: &CompareArguments) -> CommandResult {
@@ -131,11 +131,11 @@ fn text(comparison: &Comparison, function: &PriceFunction) -> String {
                 name.clone(),
                 design.topology.clone(),
                 design.problem.rank_count().to_string(),
-                design.compiled.plan.value().algorithm.clone(),
+                design.algorithm.clone(),
                 design.time().to_string(),
-                ratio(best.time()),
-                design.compiled.bound.synchronous.to_string(),
-                ratio(&design.compiled.bound.synchronous),
+                ratio(&best.time()),
+                design.bound().map_or_else(|| "-".to_owned(), ToString::to_string),
+                design.bound().map_or_else(|| "-".to_owned(), ratio),
                 design.printed.as_ref().map_or_else(|| "-".to_owned(), |p| Quantity::Seconds.text(p.seconds)),
             ]
         })
@@ -145,6 +145,17 @@ fn text(comparison: &Comparison, function: &PriceFunction) -> String {
         ["design", "topology", "ranks", "algorithm", "time", "over best", "bound", "gap", "paper"],
         &rows,
     );
+    let unbuilt = comparison.designs.iter().any(|design| design.compiled.is_none());
+    if unbuilt {
+        report::indented(
+            &mut out,
+            0,
+            &format!(
+                "designs of more than {MOST_BUILT} ranks are priced as their schedules would be, without building them: exact, but with \
+                 fewer algorithms and no bound"
+            ),
+        );
+    }
     out.push_str("\nwhat it is made of, and what it would need\n");
     let rows: Vec<_> = comparison
         .designs
@@ -153,7 +164,7 @@ fn text(comparison: &Comparison, function: &PriceFunction) -> String {
         .map(|(place, design)| {
             let switches: Vec<_> = design.switches.iter().map(|(ports, count)| format!("{count} of {ports}")).collect();
             let rival = if place == 0 { comparison.designs.get(1) } else { Some(best) };
-            let need = rival.map(|rival| design.bandwidth_for(rival.time()));
+            let need = rival.map(|rival| design.bandwidth_for(&rival.time()));
             [
                 names[place].clone(),
                 if switches.is_empty() { "none".to_owned() } else { switches.join(", ") },
@@ -188,10 +199,15 @@ fn text(comparison: &Comparison, function: &PriceFunction) -> String {
                 per_cent(reduce + copy),
                 per_cent(change),
                 per_cent(bandwidth + reduce + copy),
+                design.twice_the_ranks.map_or_else(|| "-".to_owned(), factor),
             ]
         })
         .collect();
-    report::table(&mut out, ["design", "start-up", "latency", "1/bandwidth", "reduction", "changes", "size"], &rows);
+    report::table(
+        &mut out,
+        ["design", "start-up", "latency", "1/bandwidth", "reduction", "changes", "size", "twice the ranks"],
+        &rows,
+    );
     out.push_str("\nfastest at which size\n");
     let rows: Vec<_> = comparison
         .segments
@@ -212,12 +228,13 @@ fn as_json(comparison: &Comparison, function: &PriceFunction, written: &[(String
         let [startup, latency, bandwidth, reduce, copy, change] = shares(design);
         json!({
             "file": design.file, "topology": design.topology, "ranks": design.problem.rank_count(),
-            "algorithm": design.compiled.plan.value().algorithm,
-            "price": report::price_json(&design.problem, &design.compiled.cost, &design.compiled.bound),
+            "algorithm": design.algorithm, "time": report::time_json(&design.time()),
+            "price": design.compiled.as_ref().map(|c| report::price_json(&design.problem, &c.cost, &c.bound)),
+            "twice_the_ranks": design.twice_the_ranks,
             "printed": design.printed.as_ref().map(|p| json!({ "seconds": p.seconds, "place": p.place })),
             "switches": design.switches.iter().map(|(ports, count)| json!({ "ports": ports, "count": count })).collect::<Vec<_>>(),
             "cables": design.cables, "switch_price": design.price(function),
-            "bandwidth_needed": rival.and_then(|rival| design.bandwidth_for(rival.time())),
+            "bandwidth_needed": rival.and_then(|rival| design.bandwidth_for(&rival.time())),
             "shares": {
                 "startup": startup, "latency": latency, "bandwidth": bandwidth, "reduce": reduce, "copy": copy,
                 "reconfiguration": change,
