@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use rondo::backends::{json, msccl_xml};
+use rondo::backends::{json, msccl_xml, mscclpp};
 use rondo::compiler::cost::calibrate;
 use rondo::compiler::front::import::{ImportOptions, combine, import_nccl_xml, import_nvidia_smi};
 use rondo::compiler::front::job::parse_job_bytes;
@@ -17,6 +17,8 @@ use rondo::ir::program::{Operation, Program};
 use rondo::ir::units::{Bytes, Delay, PerByte, Rate};
 use rondo::judge::{JudgeOptions, Verdict, judge_file};
 use rondo::pipeline::Proof;
+use rondo::verify::onesided::{OneSidedOptions, onesided_certificate, verify_onesided};
+use rondo::verify::{Answer, Claim};
 
 /// A reader and its check.
 pub struct Check {
@@ -31,6 +33,11 @@ pub struct Check {
 /// All readers.
 pub const CHECKS: &[Check] = &[
     Check { name: "msccl_xml", run: msccl_xml, seeds: &["tests/corpus/msccl-xml"] },
+    Check {
+        name: "mscclpp",
+        run: mscclpp,
+        seeds: &["tests/corpus/mscclpp-json", "tests/mscclpp/allgather_either.json"],
+    },
     Check { name: "rondo_plan", run: rondo_plan, seeds: &["tests/plans"] },
     Check { name: "job", run: job, seeds: &["examples"] },
     Check { name: "topology", run: topology, seeds: &["tests/corpus/nccl-topo-xml", "examples"] },
@@ -76,6 +83,42 @@ pub fn msccl_xml(bytes: &[u8]) {
                 // A joined reduction may come back as several.
                 assert_eq!(instructions(&again.program), instructions(&parsed.program));
             }
+        }
+    }
+}
+
+/// The parser, the two verifiers of one-sided programs, and that the second one can write down all that it asks.
+pub fn mscclpp(bytes: &[u8]) {
+    let profile = &mscclpp::Profile::V0_8;
+    let parsed = match mscclpp::parse("plan.json", bytes, profile, false) {
+        Err(
+            mscclpp::Failure::Unreadable(faults)
+            | mscclpp::Failure::Refuted(faults)
+            | mscclpp::Failure::TooLarge(faults),
+        ) => {
+            assert!(!faults.is_empty());
+            return findings(bytes, &faults);
+        }
+        Ok(parsed) => parsed,
+    };
+    findings(bytes, &parsed.warnings);
+    let mut options = OneSidedOptions::for_text(bytes.len());
+    options.smt_options.max_events = 2000;
+    options.smt_options.max_conflicts = 2000;
+    for turns in parsed.turns().unwrap_or_default() {
+        let Ok(lowered) = parsed.lower(turns) else { continue };
+        let claim = Claim { collective: parsed.claimed.collective.clone(), chunks: lowered.program.chunks };
+        let outcome = verify_onesided(&claim, &lowered.program, &options);
+        assert!(!outcome.checks.is_empty());
+        for found in &outcome.findings {
+            findings(bytes, std::slice::from_ref(&found.diagnostic));
+        }
+        let refuted = outcome.checks.iter().any(|check| check.answer == Answer::Refuted);
+        assert!(!refuted || !outcome.findings.is_empty(), "a refusal without a reason: {:#?}", outcome.checks);
+        let mut text = Vec::new();
+        if onesided_certificate(&claim, &lowered.program, &options, &mut text).is_ok() {
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(text.matches("(check-sat)").count(), text.matches("(set-info :status ").count());
         }
     }
 }
