@@ -280,7 +280,10 @@ fn certificate_of(claim: &Claim, program: &Program, options: &JudgeOptions<'_>) 
     certificate_text(written, text)
 }
 
-fn certificate_text<T>(written: Result<T, CertificateError>, text: Vec<u8>) -> Result<String, Box<Diagnostic>> {
+pub(crate) fn certificate_text<T>(
+    written: Result<T, CertificateError>,
+    text: Vec<u8>,
+) -> Result<String, Box<Diagnostic>> {
     written.map_err(|error| Box::new(Diagnostic::error("X020", error.to_string())))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -3,11 +3,14 @@
 use rondo_backends::mscclpp::{self, Failure, Profile};
 use rondo_ir::collective::{Buffer, ReduceOperator};
 use rondo_ir::diagnostic::{Diagnostic, Severity};
+use rondo_ir::onesided::OneSidedProgram;
 use rondo_ir::units::Bytes;
-use rondo_verify::onesided::{OneSidedOptions, verify_onesided};
+use rondo_verify::onesided::{OneSidedOptions, onesided_certificate, verify_onesided};
 use rondo_verify::{Answer, Check, Claim};
 
-use crate::judge::{JudgeOptions, Judgement, LineStarts, Verdict, claim_of_job, in_words, verdict, worse};
+use crate::judge::{
+    JudgeOptions, Judgement, LineStarts, Verdict, certificate_text, claim_of_job, in_words, verdict, worse,
+};
 
 const FORMAT: &str = "msccl++ plan";
 
@@ -63,7 +66,7 @@ pub(crate) fn judge(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Jud
         }
     }
     judgement.findings.extend(parsed.warnings.iter().cloned());
-    prove(name, bytes, &parsed, &claim, &mut judgement);
+    prove(name, bytes, (&parsed, &claim), options, &mut judgement);
     if !parsed.doubts.is_empty() {
         judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
         let check = |detail: &String| Check {
@@ -73,6 +76,9 @@ pub(crate) fn judge(name: &str, bytes: &[u8], options: &JudgeOptions<'_>) -> Jud
             detail: detail.clone(),
         };
         judgement.checks.extend(parsed.doubts.iter().map(check));
+    }
+    if judgement.verdict != Verdict::Verified {
+        judgement.certificates.clear();
     }
     judgement.against.push("links and sizes not checked: a plan names no links".to_owned());
     judgement
@@ -100,7 +106,13 @@ fn wanted(
 }
 
 /// Runs the checks for each number of turns that pipelines may make.
-fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgement: &mut Judgement) {
+fn prove(
+    name: &str,
+    bytes: &[u8],
+    (parsed, claim): (&mscclpp::Plan, &Claim),
+    options: &JudgeOptions<'_>,
+    judgement: &mut Judgement,
+) {
     let undecided = |judgement: &mut Judgement, why: String| {
         judgement.verdict = worse(judgement.verdict, Verdict::Unknown);
         judgement.findings.push(Diagnostic::warning("V160", why.clone()));
@@ -121,8 +133,20 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
             Ok(claim) => claim,
             Err(why) => return undecided(judgement, why),
         };
-        let outcome = verify_onesided(&claim, &lowered.program, &OneSidedOptions::for_text(bytes.len()));
+        let proof = options.proof.program_options();
+        let asked = OneSidedOptions {
+            smt: proof.smt,
+            smt_options: proof.smt_options,
+            ..OneSidedOptions::for_text(bytes.len())
+        };
+        let outcome = verify_onesided(&claim, &lowered.program, &asked);
         judgement.verdict = worse(judgement.verdict, verdict(outcome.answer()));
+        if options.certificate && outcome.answer() == Answer::Proved {
+            match certificate_of(&claim, &lowered.program, &asked) {
+                Ok(text) => judgement.certificates.push(text),
+                Err(finding) => judgement.findings.push(*finding),
+            }
+        }
         for mut check in outcome.checks {
             if several {
                 check.detail.push_str(&format!(" (pipelines of {turns} turns)"));
@@ -138,9 +162,23 @@ fn prove(name: &str, bytes: &[u8], parsed: &mscclpp::Plan, claim: &Claim, judgem
             }
         }
     }
-    if judgement.findings.iter().any(|finding| finding.severity == Severity::Error) {
+    // Engines that disagree decide nothing, and a certificate that is missing says nothing about the plan.
+    let decides =
+        |finding: &Diagnostic| finding.severity == Severity::Error && !matches!(finding.code, "V900" | "X020");
+    if judgement.findings.iter().any(decides) {
         judgement.verdict = worse(judgement.verdict, Verdict::Refuted);
     }
+}
+
+/// The proofs about a program, as SMT-LIB 2.
+fn certificate_of(
+    claim: &Claim,
+    program: &OneSidedProgram,
+    options: &OneSidedOptions,
+) -> Result<String, Box<Diagnostic>> {
+    let mut text = Vec::new();
+    let written = onesided_certificate(claim, program, options, &mut text);
+    certificate_text(written, text)
 }
 
 /// The claim at the program's slots, each with an element: the runtime takes only sizes that the chunks divide, so no

@@ -365,6 +365,27 @@ pub fn allgather_crowd() -> Value {
     plan("allgather_crowd", "allgather", false, false, (0..2).map(rank).collect())
 }
 
+/// As `allgather_crowd`, but the third threadblock waits for one of the two, whichever comes first. If these met before they
+/// release the semaphore, either is enough; if not, neither is.
+pub fn allgather_either(meet: bool) -> Value {
+    let mut plan = allgather_crowd();
+    plan["name"] = json!("allgather_either");
+    for rank in 0..2 {
+        let tbs = plan.pointer_mut(&format!("/gpus/{rank}/threadblocks")).unwrap().as_array_mut().unwrap();
+        for tb in &mut tbs[..2] {
+            let nop = &mut tb["ops"][7];
+            assert_eq!(nop["name"], "nop");
+            if meet {
+                *nop = json!({"name": "barrier", "barrier_id": 0, "num_threadblocks": 2});
+            }
+        }
+        let ops = tbs[2]["ops"].as_array_mut().unwrap();
+        let later = ops.remove(2);
+        ops.extend([nop(), later]);
+    }
+    plan
+}
+
 /// Rank 0 sends packets, rank 1 adds, keeps a copy as packets and sends the sum back.
 pub fn allreduce_copy_packets() -> Value {
     let rank = |r: u32| {
@@ -460,6 +481,16 @@ pub fn allgather_port_packets() -> Value {
         rank
     };
     plan("allgather_port_packets", "allgather", false, true, (0..2).map(rank).collect())
+}
+
+/// Promises nothing and moves nothing.
+pub fn safety_only() -> Value {
+    let rank = |r: u32| {
+        let mut rank = blank([1, 1, 0], 2, r, "o");
+        rank.tbs.push(vec![nop()]);
+        rank
+    };
+    plan("safety_only", "test", false, false, (0..2).map(rank).collect())
 }
 
 /// All of them.

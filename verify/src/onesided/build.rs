@@ -682,8 +682,7 @@ impl<'a> Builder<'a> {
         }
         for &(queue, before, used, edge) in &self.flushes {
             let posts = &self.queues[queue as usize][..before as usize];
-            let Some(&(last, done)) = posts.last() else { continue };
-            if in_order(&[last, used]) {
+            if let Some(&(_, done)) = posts.iter().rev().find(|&&(post, _)| in_order(&[post, used])) {
                 self.edges.push((done, used.event, edge));
             }
         }

@@ -27,20 +27,24 @@
 //! # Not decided
 //! Several threads that wait on one counter, a queue used by several threads at once, two writes to one packet: the answer is unknown,
 //! and says so. Where several threads signal one counter in no fixed order, a wait comes after the signals without which the
-//! counter could not have its value; what is not ordered by that is left undecided, not refuted.
+//! counter could not have its value; what is not ordered by that is left undecided here, and the SMT encoding (`smt`) decides.
 
 mod build;
 mod codes;
 mod order;
 mod run;
+mod smt;
 
 use rondo_ir::diagnostic::Diagnostic;
 use rondo_ir::onesided::OneSidedProgram;
 
-use crate::program::{Findings, ProgramFinding};
-use crate::{Answer, Check, Claim};
+use crate::program::smt::Opinion;
+use crate::program::{Findings, ProgramFinding, ProgramSmtOptions};
+use crate::{Answer, Check, Claim, SmtMode};
+use smt::{Defect, Second};
 
 pub use codes::CODES;
+pub use smt::onesided_certificate;
 
 /// How a one-sided program is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,10 @@ pub struct OneSidedOptions {
     pub work_limit: u64,
     /// Findings of one code that are told in full.
     pub findings_a_code: usize,
+    /// Whether to ask an SMT solver for a second opinion, and whether the program must then have its proof.
+    pub smt: SmtMode,
+    /// Limits of the second opinion.
+    pub smt_options: ProgramSmtOptions,
 }
 
 impl OneSidedOptions {
@@ -62,7 +70,7 @@ impl OneSidedOptions {
 
 impl Default for OneSidedOptions {
     fn default() -> Self {
-        Self { work_limit: 1 << 22, findings_a_code: 8 }
+        Self { work_limit: 1 << 22, findings_a_code: 8, smt: SmtMode::Off, smt_options: ProgramSmtOptions::default() }
     }
 }
 
@@ -100,7 +108,7 @@ fn check(name: &'static str, answer: Answer, detail: impl Into<String>) -> Check
 #[must_use]
 pub fn verify_onesided(claim: &Claim, program: &OneSidedProgram, options: &OneSidedOptions) -> OneSidedOutcome {
     let mut findings = Findings::new(options.findings_a_code);
-    let checks = checks(claim, program, options, &mut findings);
+    let checks = with_second_opinion(claim, program, options, Defect::None, &mut findings);
     OneSidedOutcome { checks, findings: findings.finish() }
 }
 
@@ -111,7 +119,30 @@ fn not_run(mut checks: Vec<Check>, why: &str) -> Vec<Check> {
     checks
 }
 
-fn checks(claim: &Claim, program: &OneSidedProgram, options: &OneSidedOptions, findings: &mut Findings) -> Vec<Check> {
+/// All checks, and those of the second opinion if one is asked for.
+fn with_second_opinion(
+    claim: &Claim,
+    program: &OneSidedProgram,
+    options: &OneSidedOptions,
+    defect: Defect,
+    findings: &mut Findings,
+) -> Vec<Check> {
+    let mut opinions = [(); 3].map(|()| Err("the program is not well formed, or not modelled".to_owned()));
+    let mut checks = checks(claim, program, options, defect, findings, &mut opinions);
+    if options.smt != SmtMode::Off {
+        smt::compare(opinions, options.smt, &mut checks, findings);
+    }
+    checks
+}
+
+fn checks(
+    claim: &Claim,
+    program: &OneSidedProgram,
+    options: &OneSidedOptions,
+    defect: Defect,
+    findings: &mut Findings,
+    opinions: &mut [Result<Opinion, String>; 3],
+) -> Vec<Check> {
     let graph = match build::build(claim, program, options, findings) {
         Ok(graph) => graph,
         Err(build::Stop::Refuted) => {
@@ -135,6 +166,14 @@ fn checks(claim: &Claim, program: &OneSidedProgram, options: &OneSidedOptions, f
             program.counters.len()
         ),
     )];
+    let second = match options.smt {
+        SmtMode::Off => Err(String::new()),
+        SmtMode::Auto | SmtMode::Required => Second::new(claim, program, options.smt_options, defect),
+    };
+    opinions[0] = second.as_ref().map(Second::no_deadlock).map_err(Clone::clone);
+    for opinion in &mut opinions[1..] {
+        *opinion = Err(second.as_ref().err().cloned().unwrap_or_else(|| "no run finishes".to_owned()));
+    }
     let Some(sorted) = order::sort(&graph, findings) else {
         checks.push(check(NAMES[1], Answer::Refuted, "some threads wait for ever"));
         return not_run(checks, "no run finishes");
@@ -146,7 +185,63 @@ fn checks(claim: &Claim, program: &OneSidedProgram, options: &OneSidedOptions, f
         return not_run(checks, &why);
     }
     checks.push(check(NAMES[1], Answer::Proved, "one run finishes, and nothing chooses, so every run does"));
-    checks.extend(order::races(&graph, &sorted, options, findings));
+    let mut told = Findings::new(options.findings_a_code);
+    let mut races = order::races(&graph, &sorted, options, &mut told);
+    if let Ok(second) = &second {
+        let (opinion, race) = second.no_race();
+        if !graph.crowds.waits.is_empty() {
+            settle(second, &opinion, race.as_ref(), &mut races, &mut told, options);
+        }
+        opinions[1] = Ok(opinion);
+    }
+    findings.extend(told);
+    let free = races.iter().all(|check| check.answer == Answer::Proved);
+    checks.extend(races);
     checks.push(run::completes(&graph, &sorted, claim, findings));
+    if let Ok(second) = &second {
+        opinions[2] = if free { Ok(second.completes()) } else { Err("runs may differ".to_owned()) };
+    }
     checks
+}
+
+/// Where a run decides which signals a wait hears of, the graph algorithm leaves open what the solver decides.
+fn settle(
+    second: &Second<'_>,
+    opinion: &Opinion,
+    race: Option<&smt::Conflict>,
+    races: &mut [Check],
+    told: &mut Findings,
+    options: &OneSidedOptions,
+) {
+    const OPEN: [&str; 4] = ["V117", "V142", "V143", "V145"];
+    let undecided = |check: &Check| check.answer == Answer::Unknown;
+    if !races.iter().any(undecided) || opinion.answer == Answer::Unknown {
+        return;
+    }
+    let before = std::mem::replace(told, Findings::new(options.findings_a_code));
+    for found in before.finish() {
+        // Between two operations; the one with the caller is a warning in any case.
+        let relaxed = found.diagnostic.code == "V146" && 1 < found.locations.len() && opinion.answer == Answer::Proved;
+        if !OPEN.contains(&found.diagnostic.code) && !relaxed {
+            told.add(found.diagnostic, found.locations);
+        }
+    }
+    match race {
+        Some(race) => {
+            let (name, diagnostic, locations) = second.race_finding(race);
+            let named = races.iter().position(|check| check.name == name && undecided(check));
+            let at = named.or_else(|| races.iter().position(undecided));
+            if let Some(check) = at.and_then(|at| races.get_mut(at)) {
+                check.answer = Answer::Refuted;
+                check.detail = "some runs leave accesses without an order (by SMT)".to_owned();
+            }
+            told.add(diagnostic, locations);
+        }
+        None => {
+            for check in races.iter_mut().filter(|check| undecided(check)) {
+                check.answer = Answer::Proved;
+                check.detail = "in every run, whichever signals the waits hear of (by SMT)".to_owned();
+            }
+        }
+    }
 }

@@ -41,7 +41,7 @@ mod order;
 mod race;
 mod report;
 mod run;
-mod smt;
+pub(crate) mod smt;
 mod summation;
 mod trace;
 mod transfers;
@@ -142,7 +142,7 @@ fn with_second_opinion(
             Some(opinions) => opinions,
             None => [(); 3].map(|()| Err("the program is not well formed, or too large".to_owned())),
         };
-        smt::compare(answers, options.smt, &mut checks, findings);
+        smt::compare(smt::SHARED, answers, options.smt, &mut checks, findings);
     }
     checks
 }

@@ -85,6 +85,13 @@ impl Findings {
         }
     }
 
+    /// Adds all of another list.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for found in other.finish() {
+            self.add(found.diagnostic, found.locations);
+        }
+    }
+
     /// All findings; the last of a code says how many more there are.
     pub(crate) fn finish(mut self) -> Vec<ProgramFinding> {
         for &(code, count) in &self.counts {

@@ -22,9 +22,9 @@
 
 mod events;
 mod query;
-mod symbolic;
+pub(crate) mod symbolic;
 
-fn queries_text(count: usize) -> String {
+pub(crate) fn queries_text(count: usize) -> String {
     if count == 1 { "1 query".to_owned() } else { format!("{count} queries") }
 }
 
@@ -41,7 +41,7 @@ use rondo_ir::program::Program;
 
 use super::report::Findings;
 use super::{Location, ProgramOptions, form};
-use crate::smt::{self, CertificateError, QueryOutcome, SmtOptions};
+use crate::smt::{self, CertificateError, Query, QueryOutcome, SmtOptions};
 use crate::{Answer, Check, Claim, SmtMode};
 use events::{Events, Memory, Reading};
 use query::{OrderQuery, RaceQueries};
@@ -75,7 +75,7 @@ impl Default for ProgramSmtOptions {
 }
 
 impl ProgramSmtOptions {
-    fn of_query(&self) -> SmtOptions {
+    pub(crate) fn of_query(&self) -> SmtOptions {
         SmtOptions { rlimit: self.rlimit, timeout_ms: self.timeout_ms, ..SmtOptions::default() }
     }
 }
@@ -96,13 +96,13 @@ pub(super) enum Defect {
 
 /// What the solver says about one property.
 #[derive(Clone, Debug)]
-pub(super) struct Opinion {
-    pub(super) answer: Answer,
-    pub(super) detail: String,
+pub(crate) struct Opinion {
+    pub(crate) answer: Answer,
+    pub(crate) detail: String,
 }
 
 impl Opinion {
-    fn unknown(detail: impl Into<String>) -> Self {
+    pub(crate) fn unknown(detail: impl Into<String>) -> Self {
         Self { answer: Answer::Unknown, detail: detail.into() }
     }
 }
@@ -268,50 +268,66 @@ impl<'a> Second<'a> {
             Ok(queries) => queries,
             Err(fault) => return Opinion { answer: Answer::Refuted, detail: fault },
         };
-        let options = self.options.of_query();
-        let outcomes: Vec<QueryOutcome> = queries
-            .par_iter()
-            .map(|query| {
-                if options.max_terms < query.weight() {
-                    let limit = options.max_terms;
-                    return QueryOutcome::Unknown(format!("a query would have more than {limit} terms"));
-                }
-                smt::solve(query, &options)
-            })
-            .collect();
-        let places: usize = queries.iter().map(|query| query.checks.len()).sum();
-        let mut unknown = None;
-        for outcome in outcomes {
-            match outcome {
-                QueryOutcome::Proved => {}
-                QueryOutcome::Refuted(found) => return Opinion { answer: Answer::Refuted, detail: found.to_string() },
-                QueryOutcome::Unknown(reason) => unknown = unknown.or(Some(reason)),
+        results(&queries, &self.options.of_query())
+    }
+}
+
+/// Asks whether some output place does not hold what it must.
+pub(crate) fn results(queries: &[Query], options: &SmtOptions) -> Opinion {
+    let outcomes: Vec<QueryOutcome> = queries
+        .par_iter()
+        .map(|query| {
+            if options.max_terms < query.weight() {
+                let limit = options.max_terms;
+                return QueryOutcome::Unknown(format!("a query would have more than {limit} terms"));
             }
+            smt::solve(query, options)
+        })
+        .collect();
+    let places: usize = queries.iter().map(|query| query.checks.len()).sum();
+    let mut unknown = None;
+    for outcome in outcomes {
+        match outcome {
+            QueryOutcome::Proved => {}
+            QueryOutcome::Refuted(found) => return Opinion { answer: Answer::Refuted, detail: found.to_string() },
+            QueryOutcome::Unknown(reason) => unknown = unknown.or(Some(reason)),
         }
-        match unknown {
-            Some(reason) => Opinion::unknown(reason),
-            None => {
-                let detail = format!("for all inputs: {places} places in {}", queries_text(queries.len()));
-                Opinion { answer: Answer::Proved, detail }
-            }
+    }
+    match unknown {
+        Some(reason) => Opinion::unknown(reason),
+        None => {
+            let detail = format!("for all inputs: {places} places in {}", queries_text(queries.len()));
+            Opinion { answer: Answer::Proved, detail }
         }
     }
 }
 
+/// Checks that both engines decide.
+pub(crate) struct Shared {
+    /// Of the exact checker.
+    pub(crate) exact: &'static [&'static str],
+    /// Of the second opinion about all of them together.
+    pub(crate) name: &'static str,
+}
+
 /// Names of what both engines decide, and of the second opinion about it.
-const SHARED: [(&str, &str); 3] =
-    [("no-deadlock", "smt-no-deadlock"), ("no-race", "smt-no-race"), ("completes", "smt-completes")];
+pub(super) const SHARED: [Shared; 3] = [
+    Shared { exact: &["no-deadlock"], name: "smt-no-deadlock" },
+    Shared { exact: &["no-race"], name: "smt-no-race" },
+    Shared { exact: &["completes"], name: "smt-completes" },
+];
 
 /// Adds the checks of the second opinion; one that is missing was not asked. If an engine proved what the other refuted,
 /// both answers become unknown, and a finding says so: never a verdict.
-pub(super) fn compare(
+pub(crate) fn compare(
+    shared: [Shared; 3],
     opinions: [Result<Opinion, String>; 3],
     mode: SmtMode,
     checks: &mut Vec<Check>,
     findings: &mut Findings,
 ) {
     let solver = smt::solver_name();
-    for ((exact_name, name), opinion) in SHARED.into_iter().zip(opinions) {
+    for (Shared { exact: exact_names, name }, opinion) in shared.into_iter().zip(opinions) {
         let decides = mode == SmtMode::Required;
         let Opinion { mut answer, detail } = match opinion {
             Ok(opinion) => opinion,
@@ -322,8 +338,16 @@ pub(super) fn compare(
             }
         };
         let mut told = format!("{solver}: {detail}");
-        let exact = checks.iter_mut().find(|check| check.name == exact_name);
-        let exact_answer = exact.as_ref().map_or(Answer::Unknown, |check| check.answer);
+        let exact_name = exact_names.join(", ");
+        let exact_answers: Vec<Answer> =
+            checks.iter().filter(|check| exact_names.contains(&check.name)).map(|check| check.answer).collect();
+        let exact_answer = if exact_answers.contains(&Answer::Refuted) {
+            Answer::Refuted
+        } else if exact_answers.len() < exact_names.len() || exact_answers.contains(&Answer::Unknown) {
+            Answer::Unknown
+        } else {
+            Answer::Proved
+        };
         let opposite =
             matches!((exact_answer, answer), (Answer::Proved, Answer::Refuted) | (Answer::Refuted, Answer::Proved));
         if opposite {
@@ -336,7 +360,7 @@ pub(super) fn compare(
                     .help("this is a fault of Rondo: please report it with the file"),
                 Vec::new(),
             );
-            if let Some(check) = exact {
+            for check in checks.iter_mut().filter(|check| exact_names.contains(&check.name)) {
                 check.answer = Answer::Unknown;
                 check.detail = format!("disagrees with the SMT proof (internal error); said: {}", check.detail);
             }

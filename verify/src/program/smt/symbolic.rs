@@ -14,12 +14,17 @@ use crate::smt::{Algebra, Node, PlaceCheck, Query};
 /// Output places that one query speaks of.
 const QUERY: usize = 256;
 
-/// What a run computes, or why it is wrong in any case.
-pub(super) struct Symbolic<'a> {
+/// Inputs and sums of them.
+pub(crate) struct Terms<'a> {
     layout: Layout<'a>,
     nodes: Vec<Node>,
     inputs: Vec<Contribution>,
     known: FxHashMap<Contribution, u32>,
+}
+
+/// What a run computes, or why it is wrong in any case.
+pub(super) struct Symbolic<'a> {
+    terms: Terms<'a>,
     /// What places hold; a place that is missing is undefined.
     held: FxHashMap<u32, u32>,
     messages: FxHashMap<u32, u32>,
@@ -29,20 +34,13 @@ pub(super) struct Symbolic<'a> {
 impl<'a> Symbolic<'a> {
     /// Runs all events in this order.
     pub(super) fn run(events: &Events<'_>, order: &[u32], layout: Layout<'a>, defect: Defect) -> Result<Self, String> {
-        let mut start = Vec::new();
-        layout.precondition(|rank, place, contribution| start.push((rank, place, contribution)));
         let mut symbolic = Self {
-            layout,
-            nodes: Vec::new(),
-            inputs: Vec::new(),
-            known: FxHashMap::default(),
+            terms: Terms::new(layout),
             held: FxHashMap::default(),
             messages: FxHashMap::default(),
             memory: Memory::new(layout),
         };
-        for (rank, place, contribution) in start {
-            let variable = symbolic.variable(contribution);
-            let node = symbolic.node(Node::Input(variable));
+        for (rank, place, node) in symbolic.terms.start() {
             let cell = symbolic.memory.cell(rank, place, 0);
             symbolic.held.insert(cell, node);
         }
@@ -51,20 +49,6 @@ impl<'a> Symbolic<'a> {
             symbolic.event(number, &events.list[number as usize], events, &mut drop)?;
         }
         Ok(symbolic)
-    }
-
-    fn variable(&mut self, contribution: Contribution) -> u32 {
-        let next = number32(self.inputs.len());
-        let inputs = &mut self.inputs;
-        *self.known.entry(contribution).or_insert_with(|| {
-            inputs.push(contribution);
-            next
-        })
-    }
-
-    fn node(&mut self, node: Node) -> u32 {
-        self.nodes.push(node);
-        number32(self.nodes.len() - 1)
     }
 
     fn read(&mut self, event: &Event<'_>, rank: u32, place: Place, slot: u32) -> Result<u32, String> {
@@ -98,7 +82,7 @@ impl<'a> Symbolic<'a> {
                     let local = local.map(|place| self.read(event, me, place, slot)).transpose()?;
                     let value = match (message, local) {
                         (Some(_), Some(local)) if std::mem::take(drop) => local,
-                        (Some(message), Some(local)) => self.node(Node::Add(local, message)),
+                        (Some(message), Some(local)) => self.terms.node(Node::Add(local, message)),
                         (Some(value), None) | (None, Some(value)) => value,
                         (None, None) => return Err(format!("{} has no value", event.location())),
                     };
@@ -122,7 +106,7 @@ impl<'a> Symbolic<'a> {
                     for &source in sources {
                         let term = self.read(event, me, source, slot)?;
                         if !std::mem::take(drop) {
-                            value = self.node(Node::Add(value, term));
+                            value = self.terms.node(Node::Add(value, term));
                         }
                     }
                     values.push(value);
@@ -140,7 +124,7 @@ impl<'a> Symbolic<'a> {
                             MoveOp::Copy => value,
                             MoveOp::Reduce => {
                                 let before = self.read(event, peer.number(), place, slot)?;
-                                if std::mem::take(drop) { before } else { self.node(Node::Add(before, value)) }
+                                if std::mem::take(drop) { before } else { self.terms.node(Node::Add(before, value)) }
                             }
                         };
                         writes.push((peer.number(), place, slot, value));
@@ -162,7 +146,7 @@ impl<'a> Symbolic<'a> {
                         value = Some(match value {
                             None => term,
                             Some(sum) if std::mem::take(drop) => sum,
-                            Some(sum) => self.node(Node::Add(sum, term)),
+                            Some(sum) => self.terms.node(Node::Add(sum, term)),
                         });
                     }
                     values.push(value.ok_or_else(|| format!("{} has no value", event.location()))?);
@@ -180,16 +164,58 @@ impl<'a> Symbolic<'a> {
         Ok(())
     }
 
+    /// See [`Terms::queries`].
+    pub(super) fn queries(self) -> Result<Vec<Query>, String> {
+        let Self { terms, held, mut memory, .. } = self;
+        let cells: FxHashMap<(u32, u32), u32> = {
+            let layout = terms.layout;
+            let ranks = 0..layout.collective().ranks();
+            let slots = ranks.flat_map(|rank| (0..layout.slots(rank, Buffer::Output)).map(move |slot| (rank, slot)));
+            slots.map(|(rank, slot)| ((rank, slot), memory.cell(rank, Place::output(slot), 0))).collect()
+        };
+        terms.queries(|rank, slot| held.get(cells.get(&(rank, slot))?).copied())
+    }
+}
+
+impl<'a> Terms<'a> {
+    pub(crate) fn new(layout: Layout<'a>) -> Self {
+        Self { layout, nodes: Vec::new(), inputs: Vec::new(), known: FxHashMap::default() }
+    }
+
+    /// What places hold at first.
+    pub(crate) fn start(&mut self) -> Vec<(u32, Place, u32)> {
+        let mut start = Vec::new();
+        self.layout.precondition(|rank, place, contribution| start.push((rank, place, contribution)));
+        let input = |(rank, place, contribution)| {
+            let variable = self.variable(contribution);
+            (rank, place, self.node(Node::Input(variable)))
+        };
+        start.into_iter().map(input).collect()
+    }
+
+    fn variable(&mut self, contribution: Contribution) -> u32 {
+        let next = number32(self.inputs.len());
+        let inputs = &mut self.inputs;
+        *self.known.entry(contribution).or_insert_with(|| {
+            inputs.push(contribution);
+            next
+        })
+    }
+
+    pub(crate) fn node(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        number32(self.nodes.len() - 1)
+    }
+
     /// The questions whether some output place does not hold what it must, for some inputs.
-    pub(super) fn queries(mut self) -> Result<Vec<Query>, String> {
+    pub(crate) fn queries(mut self, held: impl Fn(u32, u32) -> Option<u32>) -> Result<Vec<Query>, String> {
         let layout = self.layout;
         let n = layout.collective().ranks();
         let mut wanted = Vec::new();
         for rank in 0..n {
             for slot in 0..layout.slots(rank, Buffer::Output) {
                 let Some(due) = layout.postcondition(rank, slot) else { continue };
-                let cell = self.memory.cell(rank, Place::output(slot), 0);
-                let Some(&held) = self.held.get(&cell) else {
+                let Some(held) = held(rank, slot) else {
                     return Err(format!("r{rank}.{} is undefined at the end", Place::output(slot)));
                 };
                 let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
