@@ -28,7 +28,8 @@ fn corpus_files_are_right() {
     for name in ["allreduce.json", "allreduce_packet.json", "reduce_nvls_pipeline.json", "transfer_pack.json"] {
         let judgement = judge(&corpus(name));
         assert_eq!(judgement.verdict, Verdict::Verified, "{name}: {:#?}", judgement.findings);
-        assert!(judgement.checks.iter().all(|check| check.answer == Answer::Proved), "{name}");
+        let mut asked = judgement.checks.iter().filter(|check| cfg!(feature = "smt") || check.decides);
+        assert!(asked.all(|check| check.answer == Answer::Proved), "{name}");
         let relaxed = judgement.findings.iter().any(|finding| finding.code == "V146");
         assert_eq!(relaxed, name == "reduce_nvls_pipeline.json", "only this one ends with relaxed signals");
     }
