@@ -547,3 +547,49 @@ fn large_networks_are_priced_as_their_schedules_would_be() {
     }
     assert_eq!(compared.len(), 8, "{compared:?}");
 }
+
+/// Random shapes against the verifier's lower bound, which finds its cuts on the graph alone: nothing is below it; all_to_all along
+/// shortest ways meets it where the longest side is even, all_gather in rotated parts where all sides are equal.
+#[test]
+fn tori_of_many_shapes_keep_to_the_bound() {
+    let mut shapes: Vec<Vec<u32>> = vec![vec![]];
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        shapes = shapes.iter().flat_map(|shape| (2..=9).map(|side| [&shape[..], &[side]].concat())).collect();
+        shapes.retain(|shape| shape.iter().product::<u32>() <= 96);
+        all.extend(shapes.iter().cloned());
+    }
+    // Every eleventh, so that all kinds are among them.
+    let (mut met, mut tried) = (0, 0);
+    for sides in all.iter().step_by(11) {
+        let fabric = torus::torus(sides, LINK()).unwrap();
+        let n: u32 = sides.iter().product();
+        let size = u64::from(n) * 4 * 720_720;
+        for (kind, name) in [(ALL_TO_ALL, "torus-shortest"), (CollectiveKind::AllGather, "torus-rotated")] {
+            let longest = *sides.iter().max().unwrap();
+            let exact =
+                if name == "torus-shortest" { longest % 2 == 0 } else { sides.iter().all(|&side| side == longest) };
+            let collective = Collective::new(CollectiveSpec {
+                kind,
+                ranks: n,
+                operator: ReduceOperator::Sum,
+                dtype: DataType::Float32,
+                buffer_size: Bytes(size),
+                in_place: false,
+                input_writable: false,
+            })
+            .unwrap();
+            let problem = Arc::new(Problem::single(Arc::clone(&fabric.topology), collective, CostModel::FREE).unwrap());
+            let schedule = build::build(name, &BuildContext::new(&problem, &fabric)).unwrap();
+            let (cost, bound) =
+                (evaluate(&problem, &schedule), rondo_verify::bound::bound_at(&problem, &schedule.chunks).unwrap());
+            assert!(bound.synchronous <= cost.total && bound.bandwidth.time <= cost.bandwidth(), "{name} {sides:?}");
+            if exact {
+                assert_eq!(bound.bandwidth.time, cost.bandwidth(), "{name} {sides:?}");
+                met += 1;
+            }
+            tried += 1;
+        }
+    }
+    assert!(40 < tried && 20 < met, "{met} of {tried}");
+}

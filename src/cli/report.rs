@@ -55,6 +55,12 @@ pub fn indented(out: &mut String, indent: usize, text: &str) {
     }
 }
 
+/// `1 step`, `2 steps`.
+#[must_use]
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A line of the form `name         text`, further lines indented.
 pub fn line(out: &mut String, name: &str, text: &str) {
     for (index, part) in wrapped(text, WIDTH - LEFT - 1).iter().enumerate() {

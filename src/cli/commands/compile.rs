@@ -228,11 +228,11 @@ fn print(
     let mut out = String::new();
     report::problem(&mut out, problem);
     let chosen = format!(
-        "{}: {} steps, {} flows, {} chunks a block",
+        "{}: {}, {}, {} a block",
         schedule.algorithm,
-        schedule.steps.len(),
-        schedule.flow_count(),
-        schedule.chunks.first().copied().unwrap_or(1)
+        report::counted(schedule.steps.len(), "step"),
+        report::counted(schedule.flow_count(), "flow"),
+        report::counted(schedule.chunks.first().copied().unwrap_or(1) as usize, "chunk")
     );
     report::line(&mut out, "chosen", &chosen);
     report::price(&mut out, problem, &compiled.cost, &compiled.bound);
