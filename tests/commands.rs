@@ -332,6 +332,48 @@ fn calibration_finds_the_parameters_that_made_the_table() {
 }
 
 #[test]
+fn tables_of_two_algorithms_tell_the_hop_delay_from_the_start_up() {
+    // A ring of 8: `ring` takes 14 steps of 1 hop and an eighth each; halving and doubling takes 3 and 3 steps of 1, 2 and 4
+    // hops, whose busiest links carry 1/2, 2·1/4 and 2·1/8 (the way to the opposite rank is split) of the vector.
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name).display().to_string();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let job = file(
+        "job.toml",
+        "[topology]\nkind = \"ring\"\nnodes = 8\nbandwidth = \"25 GB/s\"\nlatency = \"500 ns\"\n\n[collective]\n\
+         kind = \"all_reduce\"\nbuffer_size = \"1 MiB\"\n\n[cost]\nreduce_cost = \"0 s/B\"\n",
+    );
+    let table = |steps: f64, hops: f64, share: f64| {
+        let line = |exponent: u32| {
+            let size = 1_u64 << exponent;
+            let time = steps * 3.0 + hops * 0.7 + share * size as f64 / 40_000.0;
+            format!("{size} {} float sum -1 {time} 1 1 0 {time} 1 1 0\n", size / 4)
+        };
+        (10..28).map(line).collect::<String>()
+    };
+    let ring = format!("ring={}", file("ring.txt", &table(14.0, 14.0, 14.0 / 8.0)));
+    let halving = format!("halving-doubling={}", file("halving.txt", &table(6.0, 14.0, 2.0 * (0.5 + 0.5 + 0.25))));
+    let report = |files: &[&str]| {
+        let files = files.iter().flat_map(|file| ["--calibrate", file]);
+        let arguments: Vec<&str> = ["cost", &job, "--output-format", "json"].into_iter().chain(files).collect();
+        json(&rondo(&arguments).expect(0).stdout)
+    };
+    let both = report(&[&ring, &halving]);
+    assert_eq!(both["hop_delay_fitted"], true);
+    for (key, wanted) in [("startup_seconds", 3e-6), ("hop_delay_seconds", 0.7e-6), ("bytes_per_second", 40e9)] {
+        let found = both[key].as_f64().unwrap();
+        assert!((found / wanted - 1.0).abs() < 0.01, "{key}: {found}, not {wanted}");
+    }
+    assert_eq!(report(&[&ring])["hop_delay_fitted"], false);
+    rondo(&["cost", &job, "--calibrate", &ring, "--calibrate", &format!("halving-doubling={job}")])
+        .expect(2)
+        .says("job.toml");
+}
+
+#[test]
 fn against_a_job_a_file_is_right_or_wrong() {
     let (folder, plan, xml) = compiled();
     rondo(&["verify", &plan, &xml, "--against", JOB]).expect(0);

@@ -99,7 +99,8 @@ Examples:
 Examples:
   rondo cost examples/ring8/job.toml
   rondo cost plan.json
-  rondo cost job.toml --calibrate nccl-tests-output.txt")]
+  rondo cost job.toml --calibrate nccl-tests-output.txt
+  rondo cost job.toml --calibrate ring=ring.txt --calibrate binomial-tree=tree.txt")]
     Cost(CostArguments),
 
     /// Switch-over points of circuits: which threshold is best at which size and delay, with a proof
@@ -406,9 +407,10 @@ pub struct CostArguments {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Fit start-up, hop delay and rate to the output of nccl-tests for the collective of the job
-    #[arg(long, value_name = "FILE")]
-    pub calibrate: Option<PathBuf>,
+    /// Fit start-up, hop delay and rate to the output of nccl-tests for the collective of the job. May be given several times, with
+    /// the algorithm that was measured where it is not the job's: tables of two algorithms tell hop delay from start-up
+    #[arg(long, value_name = "[ALGORITHM=]FILE")]
+    pub calibrate: Vec<String>,
 
     /// Print at most this many steps of the breakdown; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 16)]

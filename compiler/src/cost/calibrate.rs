@@ -1,8 +1,9 @@
 //! Fits start-up, hop delay and rate to what nccl-tests measured.
 //!
 //! The step-synchronous model says time = startups·α_s + hops·α_p + bytes·β for a schedule ([`Terms::of`]); the fit is the
-//! least squares of *relative* residuals over all lines, with no parameter below zero. One table of one collective does
-//! not tell start-up from hop delay, because both only shift the line: then the hop delay is taken as given.
+//! least squares of *relative* residuals over all lines, with no parameter below zero. One table of one algorithm does
+//! not tell start-up from hop delay, because both only shift the line: then the hop delay is taken as given. Tables of two
+//! algorithms whose steps have different numbers of hops do.
 
 use std::sync::Arc;
 
@@ -262,17 +263,33 @@ fn solve(points: &[(Terms, f64)], free: &[usize], hop_delay: f64) -> Option<Vec<
     Some((0..size).map(|i| matrix[i][size] / matrix[i][i] / scale[i]).collect())
 }
 
-/// Fits to a measured table of the context's collective: every line is compared with the schedule of `algorithm` at that
-/// line's size. `hop_delay` in seconds is used where the table does not tell it from the start-up.
+/// Fits to measured tables of the context's collective, each with its algorithm: every line is compared with that algorithm's
+/// schedule at the line's size. `hop_delay` in seconds is used where the tables do not tell it from the start-up: one
+/// algorithm's steps and hops are in one proportion, two may have another.
 ///
 /// # Errors
-/// As [`parse`] and [`fit`], or the reason why there is no schedule.
+/// The table's index, and as [`parse`] and [`fit`] (for all tables together: the first), or why there is no schedule.
 pub fn calibrate(
+    tables: &[(String, Algorithm)],
+    cx: &BuildContext,
+    hop_delay: f64,
+) -> Result<(Vec<Measurement>, Fit), (usize, CalibrateError)> {
+    let (mut measurements, mut points) = (Vec::new(), Vec::new());
+    for (index, (text, algorithm)) in tables.iter().enumerate() {
+        let (lines, terms) = compared(text, cx, *algorithm).map_err(|error| (index, error))?;
+        measurements.extend(lines);
+        points.extend(terms);
+    }
+    let fit = fit(&points, hop_delay).map_err(|error| (0, error))?;
+    Ok((measurements, fit))
+}
+
+/// The lines of a table, and what the model says of each.
+fn compared(
     text: &str,
     cx: &BuildContext,
     algorithm: Algorithm,
-    hop_delay: f64,
-) -> Result<(Vec<Measurement>, Fit), CalibrateError> {
+) -> Result<(Vec<Measurement>, Vec<(Terms, f64)>), CalibrateError> {
     let measurements = parse(text)?;
     let [group] = cx.problem.groups() else {
         return Err(BuildError::Groups { given: cx.problem.groups().len() }.into());
@@ -302,8 +319,7 @@ pub fn calibrate(
         let time = if in_place { measurement.in_place } else { None }.unwrap_or(measurement.out_of_place);
         points.push((Terms::of(&cost), time));
     }
-    let fit = fit(&points, hop_delay)?;
-    Ok((measurements, fit))
+    Ok((measurements, points))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rondo_backends::json;
 use rondo_compiler::auto::Algorithm;
-use rondo_compiler::build::BuildContext;
+use rondo_compiler::build::{self, BuildContext};
 use rondo_compiler::cost::Cost;
 use rondo_compiler::cost::calibrate::calibrate;
 use rondo_compiler::front::job::{SizeRequest, build_problem};
@@ -25,8 +25,8 @@ use crate::recognise::{Kind, recognise};
 /// Prices a plan or job.
 pub fn run(session: &Session, arguments: &CostArguments) -> CommandResult {
     let file = &arguments.file;
-    if let Some(measured) = &arguments.calibrate {
-        return calibrated(session, file, measured);
+    if !arguments.calibrate.is_empty() {
+        return calibrated(session, file, &arguments.calibrate);
     }
     let bytes = io::read(file).map_err(|d| vec![d])?;
     let name = io::display_name(file);
@@ -108,7 +108,7 @@ fn print(
 }
 
 /// Fits the model to measurements of the job's collective.
-fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
+fn calibrated(session: &Session, job: &Path, measured: &[String]) -> CommandResult {
     let (loaded, job_sources) = match load(session, job)? {
         Ok(loaded) => loaded,
         Err(status) => return Ok(status),
@@ -117,22 +117,22 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
         Ok(problem) => Arc::new(problem),
         Err(diagnostics) => return Ok(session.report(&diagnostics, &job_sources)),
     };
-    let bytes = io::read(file).map_err(|d| vec![d])?;
     let context = BuildContext::new(&problem, &loaded.fabric);
-    // What is used where the table does not tell hop delay and start-up apart: the job's own links.
+    // What is used where the tables do not tell hop delay and start-up apart: the job's own links.
     let hop_delay = problem.topology().links().iter().map(|link| link.latency).max().unwrap_or_default();
     let request = Request::of(&loaded.job);
-    let fitted = calibrate(
-        &String::from_utf8_lossy(&bytes),
-        &context,
-        Algorithm::parse(&request.algorithm),
-        hop_delay.time().to_f64(),
-    );
-    let (measurements, fit) = match fitted {
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
+    for given in measured {
+        let named = given.split_once('=').filter(|(name, _)| build::algorithm(name).is_ok());
+        let (algorithm, file) = named.unwrap_or((&request.algorithm, given));
+        let bytes = io::read(Path::new(file)).map_err(|d| vec![d])?;
+        tables.push((String::from_utf8_lossy(&bytes).into_owned(), Algorithm::parse(algorithm)));
+        files.push(io::display_name(Path::new(file)));
+    }
+    let (measurements, fit) = match calibrate(&tables, &context, hop_delay.time().to_f64()) {
         Ok(fitted) => fitted,
-        Err(error) => {
-            let finding =
-                Diagnostic::error(error.code(), error.to_string()).note(format!("in {}", io::display_name(file)));
+        Err((table, error)) => {
+            let finding = Diagnostic::error(error.code(), error.to_string()).note(format!("in {}", files[table]));
             session.report(&[finding], &job_sources);
             return Ok(Status::Input);
         }
@@ -140,8 +140,11 @@ fn calibrated(session: &Session, job: &Path, file: &Path) -> CommandResult {
     if session.format == OutputFormat::Text {
         let mut out = String::new();
         report::problem(&mut out, &problem);
-        let source =
-            if fit.hop_delay_fitted { "fitted" } else { "as in the job; the table does not tell it from the start-up" };
+        let source = if fit.hop_delay_fitted {
+            "fitted"
+        } else {
+            "as in the job; a table of another algorithm may tell it from the start-up"
+        };
         report::line(&mut out, "start-up", &format!("{:.4} us", fit.startup * 1e6));
         report::line(&mut out, "hop delay", &format!("{:.4} us ({source})", fit.hop_delay * 1e6));
         report::line(&mut out, "rate", &format!("{:.4} GB/s", fit.rate() / 1e9));
